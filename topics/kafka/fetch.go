@@ -131,11 +131,11 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 		return
 	}
 	err := r.request(ctx, confirmed, maxWait, r.cfg.MaxBytes/len(confirmed), into,
-		func(p *partition, answer *kmsg.FetchResponseTopicPartition) {
+		func(p *partition, answer *kmsg.FetchResponseTopicPartition, first bool) {
 			err := errorOf(answer)
 			if err == nil {
 				n := len(into.records)
-				if err = p.consume(into, answer, p == confirmed[0]); err == nil {
+				if err = p.consume(into, answer, first && p == confirmed[0]); err == nil {
 					p.read(into.records[n:])
 				}
 			}
@@ -155,13 +155,29 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 	}
 }
 
+// exchange sends a fetch request to the leader of its first partition, alone or with those of other readers.
+func (r *Reader) exchange(ctx context.Context, p *partition, req *kmsg.FetchRequest, maxWait time.Duration, buffer []byte,
+) (m *rawAnswer, first bool, err error) {
+	leader := int32(p.leader.id)
+	if r.client.shared == nil || maxWait == 0 {
+		m, err = r.client.exchange(ctx, leader, req, buffer)
+		return m, true, err
+	}
+	if r.cfg.Patient {
+		maxWait = max(maxWait, patience)
+	}
+	busy := time.Since(p.times.records) < busyFor
+	return r.client.shared.exchange(ctx, laneKey{leader, busy}, req, p.empty > 0, maxWait, buffer)
+}
+
 // request sends one fetch request to the common leader of parts and calls each
 // for every partition in the answer. One without them all is no answer: it is
 // errThrottled if the client is throttled. maxBytes is the limit for each partition.
 // The request as a whole has none, because kfake drops the list of aborted
-// transactions from an answer that reaches that limit. The answer's bytes are in s.wire.
+// transactions from an answer that reaches that limit. The answer's bytes are in s.wire. first says whether the
+// request listed the first of parts first: one that is shared may list others before.
 func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.Duration, maxBytes int, s *share,
-	each func(*partition, *kmsg.FetchResponseTopicPartition),
+	each func(p *partition, answer *kmsg.FetchResponseTopicPartition, first bool),
 ) error {
 	req := &kmsg.FetchRequest{
 		ReplicaID: -1, MaxWaitMillis: int32(maxWait.Milliseconds()), MinBytes: 1, MaxBytes: math.MaxInt32,
@@ -182,7 +198,7 @@ func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.D
 	defer cancel()
 	buffer := s.wire
 	s.wire = nil
-	m, err := r.client.exchange(ctx, int32(parts[0].leader.id), req, buffer)
+	m, first, err := r.exchange(ctx, parts[0], req, maxWait, buffer)
 	if err != nil {
 		return err
 	}
@@ -197,7 +213,7 @@ func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.D
 			if p := r.of(TopicPartition{t.Topic, t.Partitions[i].Partition}); p != nil {
 				answered++
 				p.leader.until = until
-				each(p, &t.Partitions[i])
+				each(p, &t.Partitions[i], first)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func TestGivenUpIsNotAnswered(t *testing.T) {
 	const tried, answered = "still trying", "everything is answered again"
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		c := &Client{cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Timeout: time.Second}}
+		c := &Client{transport: &coordinators{}, troubles: &troubles{}, cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Timeout: time.Second}}
 		silent := func(context.Context) error { return io.ErrUnexpectedEOF }
 		if err := c.retry(t.Context(), 5*time.Second, silent); err == nil || c.Trouble() != "" {
 			t.Errorf("given up with error %v and trouble %q, want an error and no trouble", err, c.Trouble())
@@ -50,7 +50,7 @@ func TestGivenUpIsNotAnswered(t *testing.T) {
 // for, is known from the second second on, and over when it is answered.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Client{cfg: Config{Logger: slog.New(slog.DiscardHandler), Timeout: 10 * time.Second}}
+		c := &Client{transport: &coordinators{}, troubles: &troubles{}, cfg: Config{Logger: slog.New(slog.DiscardHandler), Timeout: 10 * time.Second}}
 		for _, test := range []struct {
 			err  error
 			what string

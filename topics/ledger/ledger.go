@@ -151,6 +151,14 @@ type Terms struct {
 	Begins *Beginning `json:"begins,omitempty"`
 	// Inputs are the input topics as an epoch begins, in its first record.
 	Inputs []Input `json:"inputs,omitempty"`
+	// Cell is the cell that the ledger's partition is of, where there are several, likewise.
+	Cell *Cell `json:"cell,omitempty"`
+}
+
+// Cell is a cell of a graph.
+type Cell struct {
+	Number int32 `json:"number"` // from 0
+	Of     int   `json:"of"`     // how many there were
 }
 
 // Beginning says why an epoch begins. Its model, settings and classes are in the same

@@ -256,6 +256,9 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 	}
 	if record.Begins != nil {
 		record.Classes, record.Inputs = o.cfg.Terms.Classes, o.replay.Inputs.Begins()
+		if n := o.cfg.Terms.Names; n.Cells > 0 {
+			record.Cell = &ledger.Cell{Number: n.Cell, Of: n.Cells}
+		}
 	} else if out.Promoted != "" && o.cfg.Models.ClassesOf != nil {
 		record.Classes = o.cfg.Models.ClassesOf(out.Promoted)
 	}

@@ -25,6 +25,24 @@ type Kafka struct {
 	Security Security `embed:"" group:"security"`
 }
 
+// Cell is the flag of a command that may be about one cell of a graph.
+type Cell struct {
+	Cell *int32 `help:"The cell, of a graph of several ('gvbll topics --cells'): a number from 0." placeholder:"N" group:"kafka"`
+}
+
+// Of returns the names of the cell that the flag gives, of those of the graph.
+func (f Cell) Of(n topics.Names) (topics.Names, error) {
+	switch {
+	case f.Cell == nil:
+		return n, nil
+	case n.Cells == 0:
+		return n, Usagef("--cell %d: the graph has one cell: leave it out", *f.Cell)
+	case *f.Cell < 0 || int(*f.Cell) >= n.Cells:
+		return n, Usagef("--cell %d: the graph has %d cells: give 0 to %d", *f.Cell, n.Cells, n.Cells-1)
+	}
+	return n.Of(*f.Cell), nil
+}
+
 // Inputs are the flags of a command that reads or writes the nodes and labels too.
 type Inputs struct {
 	Kafka

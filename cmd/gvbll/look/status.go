@@ -71,7 +71,8 @@ type evidence struct {
 	apart    time.Duration // the longest between two windows of event time
 	drift    string        // the detector that found a loss to rise, "" for none
 	unmet    []ledger.Unmet
-	edges    int           // in the graph
+	nodes    int           // in the graph
+	edges    int           // likewise
 	fallback bool          // the model as trained served the last window
 	silent   time.Duration // since labels stopped, 0 if they have not
 	others   float64       // share of labels of other classes, see [page.Period.Apart]
@@ -207,7 +208,8 @@ func (s *Status) readLedger(ctx context.Context, g Graph, store bases.Store, las
 		return err
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
-	s.evidence.fallback, s.evidence.unmet, s.evidence.edges = newest.Head == StaticHead, newest.Unmet, newest.Figures.Int(event.GraphEdges)
+	s.evidence.fallback, s.evidence.unmet = newest.Head == StaticHead, newest.Unmet
+	s.evidence.nodes, s.evidence.edges = newest.Figures.Int(event.GraphNodes), newest.Figures.Int(event.GraphEdges)
 	if s.evidence.takes, err = g.TakesClasses(ctx, newest); err != nil {
 		return err
 	}
@@ -539,13 +541,16 @@ func (s *Status) Print(out io.Writer) error {
 		if i == 0 {
 			fmt.Fprintln(out)
 		}
-		if _, err := fmt.Fprintf(out, "wrong: %s (docs/runbook.md#%s)\n", f.What, strings.ToLower(f.Alert)); err != nil {
+		if _, err := fmt.Fprintf(out, "wrong: %s (docs/runbook.md#%s)\n", f.What, anchor(f.Alert)); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(out, "\nonly metrics tell: %s\n", strings.Join(s.Unseen, ", "))
 	return err
 }
+
+// anchor returns the section of docs/runbook.md on an alert.
+func anchor(alert string) string { return strings.ToLower(alert) }
 
 // String describes a worker in one line.
 func (m *Member) String() string {

@@ -54,9 +54,9 @@ func newBoard(set Setup) *board {
 	return b
 }
 
-// about returns what the worker says of itself to the others.
-func (b *board) about() string {
-	m := look.Member{Version: b.version, Model: b.models[0].ID, Shadow: shadowOf(b.models), HTTP: b.web.URL()}
+// about returns what a worker says of itself to the others.
+func about(version string, web *Web, models []*model.Model) string {
+	m := look.Member{Version: version, Model: models[0].ID, Shadow: shadowOf(models), HTTP: web.URL()}
 	m.Host, _ = os.Hostname() // without one, the broker knows the address
 	text, err := json.Marshal(m)
 	if err != nil {

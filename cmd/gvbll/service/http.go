@@ -10,12 +10,14 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v2"
 
@@ -40,7 +42,10 @@ type Web struct {
 	private  bool         // it has TLS or asks for passwords
 	asks     bool         // it asks everybody for a password or a certificate
 	scheme   string
-	Registry *prometheus.Registry // that it serves
+	path     string                                  // of its pages, "" for the server's root
+	Registry *prometheus.Registry                    // that it serves
+	cells    atomic.Pointer[prometheus.GathererFunc] // of their metrics, nil without any
+	part     bool                                    // of another, which serves its pages
 	Ready    atomic.Bool
 	looked   atomic.Int64           // Unix time of the last request for the page or the API, in nanoseconds
 	state    atomic.Pointer[state]  // nil until there is a connection to Kafka
@@ -99,16 +104,36 @@ func Listen(p flags.Process, addr, config string) (*Web, error) {
 	return h, nil
 }
 
+// newPart returns what a cell's worker has instead of a server: its pages are served under a path of the server, and its metrics
+// added to those of other cells.
+func (h *Web) newPart(path string) *Web {
+	return &Web{log: h.log, scheme: h.scheme, listener: h.listener, path: path, part: true, Registry: prometheus.NewRegistry()}
+}
+
 // show makes the server answer with a live page, beside metrics and probes.
-func (h *Web) show(live http.Handler) { h.live.Store(&live) }
+func (h *Web) show(live http.Handler) {
+	if h.part {
+		h.handler = live
+		return
+	}
+	h.live.Store(&live)
+}
 
 // WaitFor says what a start waits for, in a line: it is not ready until that is "".
 func (h *Web) WaitFor(what string) { h.waits.Store(&what) }
 
+// Gather gathers what /metrics has.
+func (h *Web) Gather() ([]*dto.MetricFamily, error) {
+	if cells := h.cells.Load(); cells != nil {
+		return prometheus.Gatherers{h.Registry, *cells}.Gather()
+	}
+	return h.Registry.Gather()
+}
+
 // handle makes the server.
 func (h *Web) handle() {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h.Registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest, EnableOpenMetrics: true, // it has exemplars
 	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -172,7 +197,7 @@ func (h *Web) unready() string {
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := int64(maxHTTPBody)
-		if r.URL.Path == page.PredictPath || r.URL.Path == page.DecidePath {
+		if strings.HasSuffix(r.URL.Path, page.PredictPath) || strings.HasSuffix(r.URL.Path, page.DecidePath) { // of a cell, too
 			most = page.MaxPredictBody
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, most)
@@ -264,4 +289,4 @@ func (h *Web) Serve(ctx context.Context) error {
 // Quiet returns for how long nobody has asked for the page or the API.
 func (h *Web) Quiet() time.Duration { return time.Since(time.Unix(0, h.looked.Load())) }
 
-func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() }
+func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() + h.path }
