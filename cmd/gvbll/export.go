@@ -11,6 +11,7 @@ import (
 
 type exportCmd struct {
 	Kafka flags.Inputs `embed:""`
+	Cell  flags.Cell   `embed:""`
 	Until look.Place   `help:"@export_until" placeholder:"WINDOW|TIME" group:"log"`
 
 	Out    string `help:"Folder to write the tables nodes and edges, and dataset.json, into." required:"" type:"path" placeholder:"DIR"`
@@ -43,7 +44,7 @@ func (c exportCmd) Run(ctx context.Context, p flags.Process) error {
 			return err
 		}
 	}
-	g, err := look.Connect(ctx, p, c.Kafka)
+	g, err := look.Connect(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,8 @@ func TestRooms(t *testing.T) {
 		{"posterior", []string{"topics", "gnn", "pipeline", "charts", "cmd", kafka, embedded}, []string{"gnn/kernel", "gnn/kernel/double", "gnn/kernel/level"}},
 		{"charts", []string{"topics", "cmd", kafka, embedded}, []string{meter}},
 		{"cmd/gvbll", []string{"cmd/lab"}, nil},
-		{"cmd/gvbll/flags", []string{"cmd/gvbll/look", "cmd/gvbll/service"}, nil},
+		{"cmd/gvbll/flags", []string{"cmd/gvbll/look", "cmd/gvbll/service", "cmd/gvbll/backtest"}, nil},
+		{"cmd/gvbll/backtest", []string{"cmd/gvbll/look", "cmd/gvbll/service", "cmd/lab"}, nil},
 		{"cmd/gvbll/look", []string{"cmd/gvbll/service"}, nil},
 	} {
 		seen := make(map[string]bool)

@@ -290,7 +290,9 @@ func Learn(columns []Column, times []int64, rows []int32) (*Schema, error) {
 	}
 	full := 0
 	e := NewEncoder(s)
-	for _, row := range rows {
+	var some []gnn.Vector
+	every := len(rows)/likeRows + 1
+	for i, row := range rows {
 		x, err := EncodeRow(e, columns, times, int(row))
 		if err != nil {
 			return nil, err
@@ -301,9 +303,13 @@ func Learn(columns []Column, times []int64, rows []int32) (*Schema, error) {
 				full--
 			}
 		}
+		if i%every == 0 && len(x.Dense) <= likeMost {
+			some = append(some, gnn.Vector{Dense: slices.Clone(x.Dense)})
+		}
 		e.Reset()
 	}
 	s.Sparse = s.Width() > maxDense && float64(full) <= maxDensity*float64(len(rows))*float64(s.Width())
+	s.learnLikeness(some)
 	return s, nil
 }
 

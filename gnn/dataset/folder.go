@@ -201,7 +201,7 @@ func (f folder) whole(name string, header, row func(fields []string) error) erro
 	defer file.Close()
 	i := slices.IndexFunc(f.formats, func(format Format) bool { return format.Ending == ending })
 	if i < 0 {
-		return readCSV(file, path, header, row)
+		return ReadCSV(file, path, header, row)
 	}
 	info, err := file.Stat()
 	if err != nil {

@@ -531,7 +531,7 @@ func (e *eras) add(row int, text string, v float64, isDate bool) error {
 	switch {
 	case isDate:
 		unit = "date"
-	case v >= 631_152_000_000 && v < 4_102_444_800_000:
+	case v >= firstMillis && v < lastMillis:
 		unit = "ms"
 	case v == math.Trunc(v) && math.Abs(v) < 1<<62:
 		unit = cmp.Or(spelling.Guess(int64(v)), unit)

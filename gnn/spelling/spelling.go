@@ -387,3 +387,22 @@ func LooksLikeDate(text string) bool {
 	}
 	return false
 }
+
+// spans are the units of lengths of time, in milliseconds.
+var spans = map[string]int64{"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+
+// longestSpan is a hundred years.
+const longestSpan = 36_525 * 86_400_000
+
+// Span reads a length of time in milliseconds: a whole number of d, h, m, s or ms, at most a hundred years. Any other text is 0.
+func Span(text string) (ms int64) {
+	digits := strings.TrimRight(text, "dhms")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if unit := spans[text[len(digits):]]; err == nil && unit > 0 && n > 0 && n <= longestSpan/unit {
+		return n * unit
+	}
+	return 0
+}
+
+// FormatMillis returns a time in milliseconds since 1970 as a date.
+func FormatMillis(at int64) string { return time.UnixMilli(at).UTC().Format(time.RFC3339) }
