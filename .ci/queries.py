@@ -34,7 +34,7 @@ EITHER = {
     ("stream.json", "Waits for Kafka"): "only while one does",
     ("stream.json", "Throttled by a quota"): "only if a broker has a quota",
     ("calibration.json", "Accuracy for all, and of labels"): "only if labels are asked for",
-    ("stream.json", "Missing attributes"): "only of features by name",
+    ("stream.json", "Attributes, the most costly first"): "only of features by name",
     ("stream.json", "Mean of attributes"): "only of features by name",
     ("stream.json", "Age of the newest base"): "only with --base",
     ("stream.json", "Oldest record that is needed"): "only with --base",
