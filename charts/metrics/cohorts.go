@@ -49,8 +49,8 @@ func (c *cohorts) observe(out *event.Outcome) {
 	}
 	by := serve.CohortsOf(out)
 	c.by = by.By
-	for _, value := range append([]string{serve.OtherCohorts}, out.Cohorts.Known...) { // from its first node, so that a rate sees the first label
-		c.values.of(value)
+	for _, value := range append([]string{serve.OtherCohorts}, out.Cohorts.Known...) {
+		c.values.of(value) // from its first node, so that a rate sees the first label
 	}
 	for i := range by.List {
 		x := &by.List[i]

@@ -501,7 +501,7 @@ func (e *Encoder) Odd() uint64 { return e.odd }
 func (a *Attribute) OddShare() float64 {
 	share := a.Gaps + a.Others
 	if a.Kind == Number || a.Kind == Time && a.Aged {
-		share += farShare * (1 - a.Gaps)
+		share += float64(farShare * (1 - a.Gaps))
 	}
 	return share
 }
