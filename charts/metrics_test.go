@@ -261,7 +261,7 @@ Every metric of ` + "`/metrics`" + `, and what to do when it looks bad; made by
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		t.Errorf("%s is exported, but there is no advice on it", name)
 	}
-	b.WriteString("## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
+	b.WriteString("## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. A worker of a graph\nof several cells has `gvbll_cells` by `role`, owner or standby; its counters are sums over cells, and gauges of one cell are left out. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
 	return b.String()
 }
 
@@ -485,7 +485,7 @@ func TestEveryWaitIsRed(t *testing.T) {
 			reds[value] = o.Color == "red"
 		}
 	}
-	for _, what := range append(slices.Collect(maps.Keys(new(kafka.Client).Waits())), "replaying") {
+	for _, what := range append(slices.Collect(maps.Keys(kafka.Unconnected().Waits())), "replaying") {
 		m := regexp.MustCompile(`points1h{graph="` + what + `"}', value: (-\d+)}`).FindStringSubmatch(cases)
 		if m == nil || !reds[m[1]] || what != "replaying" && !strings.Contains(cases, `what="`+what+`"}', values: '0x5 45+60x5'`) {
 			t.Errorf("%s: the verdict is tested to be %v, want one that is red of %v", what, m, reds)

@@ -195,5 +195,5 @@ func nodeLink(id event.ID) string {
 	if id.Str != "" {
 		q.Set("type", "string")
 	}
-	return "/node?" + q.Encode()
+	return "node?" + q.Encode()
 }

@@ -643,11 +643,11 @@ func TestPictures(t *testing.T) {
 			t.Errorf("the page has %q %d times, want %d", want, n, count)
 		}
 	}
-	found := regexp.MustCompile(`src="(/pictures/[^"]+)"`).FindAllStringSubmatch(text, -1)
+	found := regexp.MustCompile(`src="(pictures/[^"]+)"`).FindAllStringSubmatch(text, -1)
 	if len(found) != 1 {
 		t.Fatalf("the page has the images %v, want that of the posterior", found)
 	}
-	path := found[0][1]
+	path := "/" + found[0][1]
 	w := s.get(path)
 	first := w.Body.String()
 	d := xml.NewDecoder(strings.NewReader(first))

@@ -20,6 +20,7 @@ type outputs struct {
 
 	client                        *kafka.Client
 	predictions, toLabel, letters string         // topics
+	first                         int32          // number of their first partition
 	partitions                    map[string]int // of these, as they are now
 	divided                       ledger.Outputs // as they were when the window was published
 	then, now                     []ledger.Range // of the window's records, when it was published and now
@@ -33,6 +34,7 @@ func openOutputs(ctx context.Context, c *kafka.Client, terms *replay.Terms) (*ou
 	o := &outputs{
 		waiting: make(map[kafka.TopicPartition][]kafka.Record), client: c,
 		predictions: terms.Names.Predictions, toLabel: terms.Names.ToLabel, letters: terms.Names.DeadLetters,
+		first: terms.Names.Cell,
 	}
 	var err error
 	if o.partitions, err = c.Partitions(ctx, o.predictions, o.toLabel, o.letters); err != nil {
@@ -41,7 +43,7 @@ func openOutputs(ctx context.Context, c *kafka.Client, terms *replay.Terms) (*ou
 	start := make(map[kafka.TopicPartition]int64)
 	for topic, n := range o.partitions {
 		for p := range n {
-			start[kafka.TopicPartition{Topic: topic, Partition: int32(p)}] = 0
+			start[kafka.TopicPartition{Topic: topic, Partition: o.first + int32(p)}] = 0
 		}
 	}
 	o.published = c.NewReader(start, kafka.ReaderConfig{})
@@ -62,13 +64,15 @@ func (o *outputs) in(r *ledger.Record, now []ledger.Range) error {
 // predictionsAt returns the partitions of the predictions.
 func (o *outputs) predictionsAt() (all []kafka.TopicPartition) {
 	for p := range o.partitions[o.predictions] {
-		all = append(all, kafka.TopicPartition{Topic: o.predictions, Partition: int32(p)})
+		all = append(all, kafka.TopicPartition{Topic: o.predictions, Partition: o.first + int32(p)})
 	}
 	return all
 }
 
 // toLabelAt returns the partition of the nodes to be labelled.
-func (o *outputs) toLabelAt() kafka.TopicPartition { return kafka.TopicPartition{Topic: o.toLabel} }
+func (o *outputs) toLabelAt() kafka.TopicPartition {
+	return kafka.TopicPartition{Topic: o.toLabel, Partition: o.first}
+}
 
 // fetch reads more records of a partition, and of others of which none wait. It returns
 // false at the end of the partition.
@@ -207,7 +211,7 @@ func (o *outputs) had(now *event.Origin, offset int64) bool {
 }
 
 func (o *outputs) replayed(topic string, partitions int, window int64, key []byte, value func([]byte) []byte) expected {
-	x := expected{at: kafka.TopicPartition{Topic: topic}, key: key, window: window, value: value}
+	x := expected{at: kafka.TopicPartition{Topic: topic, Partition: o.first}, key: key, window: window, value: value}
 	if partitions > 1 {
 		x.at.Partition = kafka.PartitionFor(key, partitions)
 	}

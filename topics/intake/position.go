@@ -240,7 +240,7 @@ func (st *store[E]) checkBegin(then *ledger.Input) error {
 		return nil
 	}
 	for _, b := range st.buffers {
-		if int(b.partition) >= len(then.First) && b.first > 0 {
+		if int(b.partition-st.cell) >= len(then.First) && b.first > 0 {
 			return fmt.Errorf("%s partition %d begins at offset %d, and it was added after the graph had begun: "+
 				"records were deleted before they were read: set retention.ms=-1, and %s", st.topic, b.partition, b.first, kafka.Restore)
 		}

@@ -196,7 +196,7 @@ func (r *Reader) confirm(ctx context.Context, p *partition) error {
 	probe.position.Store(p.last.Offset)
 	var s share
 	var failed error
-	err := r.request(ctx, []*partition{probe}, 0, 1, &s, func(_ *partition, a *kmsg.FetchResponseTopicPartition) {
+	err := r.request(ctx, []*partition{probe}, 0, 1, &s, func(_ *partition, a *kmsg.FetchResponseTopicPartition, _ bool) {
 		if failed = errorOf(a); failed == nil {
 			failed = probe.consume(&s, a, true)
 			if failed == nil && len(s.records) == 0 {

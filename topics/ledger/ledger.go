@@ -151,6 +151,14 @@ type Terms struct {
 	Begins *Beginning `json:"begins,omitempty"`
 	// Inputs are the input topics as an epoch begins, in its first record.
 	Inputs []Input `json:"inputs,omitempty"`
+	// Cell is the cell that the ledger's partition is of, where there are several, likewise.
+	Cell *Cell `json:"cell,omitempty"`
+}
+
+// Cell is a cell of a graph.
+type Cell struct {
+	Number int32 `json:"number"` // from 0
+	Of     int   `json:"of"`     // how many there were
 }
 
 // Beginning says why an epoch begins. Its model, settings and classes are in the same
@@ -430,7 +438,7 @@ func boundsOf(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (ka
 	bounds, err := c.Offsets(ctx, at.Topic)
 	b, ok := bounds[at]
 	if err == nil && !ok {
-		err = fmt.Errorf("ledger topic %s does not exist: restore it from a backup or a mirror", at.Topic)
+		err = fmt.Errorf("ledger topic %s does not exist: check --prefix, or restore it from a backup or a mirror", at.Topic)
 	}
 	return b, err
 }

@@ -252,12 +252,12 @@ var errBeyond = errors.New("the ledger ends before it")
 // a checkpoint that is of this ledger and beyond its end. Otherwise such a checkpoint is a
 // [ledger.ShortError]. Of another ledger with the same name, err stands.
 func (s *states) passEnd(ctx context.Context, path string, at *Reached, err error) (*ledger.Ledger, *ledger.Record, error) {
-	name := s.cfg.Terms.Names.Ledger
-	ids, wrong := s.client.TopicIDs(ctx, name)
-	switch own := checkpoint.Folder(s.cfg.Checkpoints.Dir, name, ids[name]); {
+	names := s.cfg.Terms.Names
+	ids, wrong := s.client.TopicIDs(ctx, names.Ledger)
+	switch own := checkpoint.Folder(s.cfg.Checkpoints.Dir, names.Own(), ids[names.Ledger]); {
 	case wrong != nil:
 		return nil, nil, wrong
-	case ids[name] == "" || filepath.Dir(path) != own:
+	case ids[names.Ledger] == "" || filepath.Dir(path) != own:
 		return nil, nil, err
 	}
 	// Brokers say that a window is committed before it can be read.

@@ -115,7 +115,7 @@ func readExclusions(ctx context.Context, c *kafka.Client, cfg *Config, before in
 		return x, err
 	}
 	bounds, err := c.Offsets(ctx, names.Commands)
-	if err != nil || bounds[kafka.TopicPartition{Topic: names.Commands}].End == 0 {
+	if err != nil || bounds[names.At(names.Commands)].End == 0 {
 		return x, err
 	}
 	fetching, stop := context.WithCancel(ctx)

@@ -60,7 +60,7 @@ func newBases(ctx context.Context, w *worker) (*bases, error) {
 	if w.cfg.Checkpoints.Bases.Store == nil {
 		return nil, nil
 	}
-	owner, err := replay.Owner(ctx, w.client, w.cfg.Terms.Names.Ledger)
+	owner, err := replay.Owner(ctx, w.client, w.cfg.Terms.Names)
 	if err != nil {
 		return nil, err
 	}

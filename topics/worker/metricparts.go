@@ -355,7 +355,7 @@ func newKafkaMetrics(reg prometheus.Registerer) *kafkaMetrics {
 			"For how long the brokers have throttled this worker by a quota, by request: fetch, produce or other.",
 			[]string{"request"}, nil),
 	}
-	k.client.Store(new(kafka.Client))
+	k.client.Store(kafka.Unconnected())
 	reg.MustRegister(k)
 	return k
 }

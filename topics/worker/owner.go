@@ -191,10 +191,16 @@ func (o *owner) obeyForget(ctx context.Context, c *claimed) (refused []event.Com
 	if err := o.flush(); err != nil {
 		return nil, err
 	}
-	if c.forgot, err = o.replay.Forget(ctx, commands, false); err != nil {
+	c.forgot, err = o.replay.Forget(ctx, commands, false)
+	if err == nil {
+		return nil, o.worker.assignOwnRoles()
+	}
+	if possible, wrong := o.replay.Replayable(ctx); wrong != nil || possible {
 		return nil, err
 	}
-	return nil, o.worker.assignOwnRoles()
+	o.cfg.Logger.Warn("nodes are not forgotten: what the replay needs was deleted meanwhile", "err", err)
+	o.forgets = verdict{declined: replay.DeclinedGone}
+	return commands, nil
 }
 
 // flush waits until all stepped windows are committed.
@@ -250,6 +256,9 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 	}
 	if record.Begins != nil {
 		record.Classes, record.Inputs = o.cfg.Terms.Classes, o.replay.Inputs.Begins()
+		if n := o.cfg.Terms.Names; n.Cells > 0 {
+			record.Cell = &ledger.Cell{Number: n.Cell, Of: n.Cells}
+		}
 	} else if out.Promoted != "" && o.cfg.Models.ClassesOf != nil {
 		record.Classes = o.cfg.Models.ClassesOf(out.Promoted)
 	}

@@ -58,17 +58,21 @@ type Status struct {
 
 // evidence is what findings need beside what is printed.
 type evidence struct {
-	missing    []string             // topics
-	gone       map[bases.Name]error // bases that the ledger names and the store lacks
-	lost       string               // predictions that are not in their topic, in words, "" for none
-	attributes []page.Attribute     // of the last period
-	takes      string               // what a label names a class by, "" if it is not known
+	missing []string             // topics
+	gone    map[bases.Name]error // bases that the ledger names and the store lacks
+	// In words, "" for none: predictions that are not in their topic, why no worker starts, which topic too few replicas have,
+	// and who withholds inputs.
+	lost, refuses, tooFew, withheld string
+	foreign                         string           // a member of the group that is no worker
+	attributes                      []page.Attribute // of the last period
+	takes                           string           // what a label names a class by, "" if it is not known
 
 	pace     float64       // events a second, the most that the graph has stepped for paceOver
 	apart    time.Duration // the longest between two windows of event time
 	drift    string        // the detector that found a loss to rise, "" for none
 	unmet    []ledger.Unmet
-	edges    int           // in the graph
+	nodes    int           // in the graph
+	edges    int           // likewise
 	fallback bool          // the model as trained served the last window
 	silent   time.Duration // since labels stopped, 0 if they have not
 	others   float64       // share of labels of other classes, see [page.Period.Apart]
@@ -177,6 +181,13 @@ func ReadStatus(
 		if s.evidence.lost, err = lostPredictions(ctx, g); err != nil {
 			return nil, err
 		}
+		if s.evidence.refuses, err = refusal(ctx, g, s.Windows); err != nil {
+			return nil, err
+		}
+		if s.evidence.withheld, err = g.withheld(ctx, s.at); err != nil {
+			return nil, err
+		}
+		s.evidence.tooFew = g.Client.TooFewReplicas(ctx, g.Names.All()...)
 	}
 	if s.Owner == nil {
 		s.Verdict = "no owner"
@@ -187,7 +198,9 @@ func ReadStatus(
 
 func (s *Status) addMembers(members []Member) {
 	for i := range members {
-		if members[i].Owner {
+		if members[i].foreign != "" {
+			s.evidence.foreign = members[i].foreign
+		} else if members[i].Owner {
 			s.Owner = &members[i]
 		} else {
 			s.Standbys = append(s.Standbys, members[i])
@@ -202,7 +215,8 @@ func (s *Status) readLedger(ctx context.Context, g Graph, store bases.Store, las
 		return err
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
-	s.evidence.fallback, s.evidence.unmet, s.evidence.edges = newest.Head == StaticHead, newest.Unmet, newest.Figures.Int(event.GraphEdges)
+	s.evidence.fallback, s.evidence.unmet = newest.Head == StaticHead, newest.Unmet
+	s.evidence.nodes, s.evidence.edges = newest.Figures.Int(event.GraphNodes), newest.Figures.Int(event.GraphEdges)
 	if s.evidence.takes, err = g.TakesClasses(ctx, newest); err != nil {
 		return err
 	}
@@ -545,13 +559,16 @@ func (s *Status) Print(out io.Writer) error {
 		if i == 0 {
 			fmt.Fprintln(out)
 		}
-		if _, err := fmt.Fprintf(out, "wrong: %s (docs/runbook.md#%s)\n", f.What, strings.ToLower(f.Alert)); err != nil {
+		if _, err := fmt.Fprintf(out, "wrong: %s (docs/runbook.md#%s)\n", f.What, anchor(f.Alert)); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(out, "\nonly metrics tell: %s\n", strings.Join(s.Unseen, ", "))
 	return err
 }
+
+// anchor returns the section of docs/runbook.md on an alert.
+func anchor(alert string) string { return strings.ToLower(alert) }
 
 // String describes a worker in one line.
 func (m *Member) String() string {

@@ -23,7 +23,7 @@ import (
 )
 
 // Format is that of tables whose files end in .parquet.
-var Format = dataset.Format{Ending: ".parquet", Read: read}
+var Format = dataset.Format{Ending: ".parquet", Read: read, Write: write}
 
 // read calls header with the names of a file's columns, and row with the fields of each
 // row: numbers in decimal, lists as their items with spaces between, a missing value or NaN as

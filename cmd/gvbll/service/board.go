@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"time"
@@ -53,9 +54,9 @@ func newBoard(set Setup) *board {
 	return b
 }
 
-// about returns what the worker says of itself to the others.
-func (b *board) about() string {
-	m := look.Member{Version: b.version, Model: b.models[0].ID, Shadow: shadowOf(b.models), HTTP: b.web.URL()}
+// about returns what a worker says of itself to the others.
+func about(version string, web *Web, models []*model.Model) string {
+	m := look.Member{Version: version, Model: models[0].ID, Shadow: shadowOf(models), HTTP: web.URL()}
 	m.Host, _ = os.Hostname() // without one, the broker knows the address
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -67,7 +68,7 @@ func (b *board) about() string {
 // watch shows what the client waits for, in metrics, on pages and to the probe of readiness.
 func (b *board) watch(c *kafka.Client) {
 	b.Stream.Watch(c)
-	b.Page.Watch(c.Trouble)
+	b.Page.Watch(func() string { return cmp.Or(c.Trouble(), c.Partly()) })
 	b.web.state.Store(&state{
 		unready: func() string {
 			if what := c.Trouble(); what != "" {
@@ -75,6 +76,7 @@ func (b *board) watch(c *kafka.Client) {
 			}
 			return ""
 		},
+		partly: c.Partly,
 		throttled: func() bool {
 			_, now := c.Throttled()
 			return now

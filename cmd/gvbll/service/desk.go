@@ -190,7 +190,7 @@ func (d *desk) late(key []byte, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	text := fmt.Sprintf("the event's prediction will be in topic %s, partition %d, under the key %.64q: call again, or read it there",
-		d.names.Predictions, kafka.PartitionFor(key, d.outputs), key)
+		d.names.Predictions, d.names.Cell+kafka.PartitionFor(key, d.outputs), key)
 	if err != nil {
 		text += " (" + err.Error() + ")"
 	}
@@ -213,7 +213,7 @@ func (d *desk) find(ctx context.Context, key []byte) error {
 	if err != nil {
 		return err
 	}
-	at := kafka.TopicPartition{Topic: d.names.Predictions, Partition: kafka.PartitionFor(key, len(ends))}
+	at := kafka.TopicPartition{Topic: d.names.Predictions, Partition: d.names.Cell + kafka.PartitionFor(key, len(ends))}
 	return d.client.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from[at]}, ends, func(r *kafka.Record) bool {
 		return !bytes.Equal(r.Key, key) || !d.answer(r)
 	})
@@ -313,7 +313,7 @@ func (d *desk) send(ctx context.Context) error {
 			}
 		}
 		for i := range list {
-			list[i].record.Partition = kafka.PartitionFor(list[i].record.Key, inputs)
+			list[i].record.Partition = d.names.Cell + kafka.PartitionFor(list[i].record.Key, inputs)
 		}
 		if err == nil {
 			err = deliver(ctx, p, list)

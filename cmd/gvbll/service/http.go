@@ -10,12 +10,14 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v2"
 
@@ -40,16 +42,21 @@ type Web struct {
 	private  bool         // it has TLS or asks for passwords
 	asks     bool         // it asks everybody for a password or a certificate
 	scheme   string
-	Registry *prometheus.Registry // that it serves
+	path     string                                  // of its pages, "" for the server's root
+	Registry *prometheus.Registry                    // that it serves
+	cells    atomic.Pointer[prometheus.GathererFunc] // of their metrics, nil without any
+	part     bool                                    // of another, which serves its pages
 	Ready    atomic.Bool
 	looked   atomic.Int64           // Unix time of the last request for the page or the API, in nanoseconds
 	state    atomic.Pointer[state]  // nil until there is a connection to Kafka
 	waits    atomic.Pointer[string] // what a start waits for besides, nil for nothing
+	live     atomic.Pointer[http.Handler]
 }
 
 // state is what the probe of readiness asks.
 type state struct {
 	unready   func() string // what keeps the worker from its work, "" for nothing
+	partly    func() string // what it waits for beside its work, "" for nothing
 	throttled func() bool   // the brokers slow it down
 }
 
@@ -92,13 +99,41 @@ func Listen(p flags.Process, addr, config string) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Web{log: p.Log, config: config, scheme: scheme, private: private, asks: asks, listener: guardListener(l), Registry: newRegistry()}, nil
+	h := &Web{log: p.Log, config: config, scheme: scheme, private: private, asks: asks, listener: guardListener(l), Registry: newRegistry()}
+	h.handle()
+	return h, nil
+}
+
+// newPart returns what a cell's worker has instead of a server: its pages are served under a path of the server, and its metrics
+// added to those of other cells.
+func (h *Web) newPart(path string) *Web {
+	return &Web{log: h.log, scheme: h.scheme, listener: h.listener, path: path, part: true, Registry: prometheus.NewRegistry()}
 }
 
 // show makes the server answer with a live page, beside metrics and probes.
 func (h *Web) show(live http.Handler) {
+	if h.part {
+		h.handler = live
+		return
+	}
+	h.live.Store(&live)
+}
+
+// WaitFor says what a start waits for, in a line: it is not ready until that is "".
+func (h *Web) WaitFor(what string) { h.waits.Store(&what) }
+
+// Gather gathers what /metrics has.
+func (h *Web) Gather() ([]*dto.MetricFamily, error) {
+	if cells := h.cells.Load(); cells != nil {
+		return prometheus.Gatherers{h.Registry, *cells}.Gather()
+	}
+	return h.Registry.Gather()
+}
+
+// handle makes the server.
+func (h *Web) handle() {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h.Registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest, EnableOpenMetrics: true, // it has exemplars
 	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -107,15 +142,22 @@ func (h *Web) show(live http.Handler) {
 			http.Error(w, why, http.StatusServiceUnavailable)
 			return
 		}
-		if s := h.state.Load(); s != nil && s.throttled() {
+		switch s := h.state.Load(); {
+		case s != nil && s.partly() != "":
+			fmt.Fprintln(w, "ready: waiting for", s.partly())
+		case s != nil && s.throttled():
 			fmt.Fprintln(w, "ready: throttled by a quota")
-			return
+		default:
+			fmt.Fprintln(w, "ready")
 		}
-		fmt.Fprintln(w, "ready")
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.looked.Store(time.Now().UnixNano())
-		live.ServeHTTP(w, r)
+		if live := h.live.Load(); live != nil {
+			(*live).ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, h.unready(), http.StatusServiceUnavailable)
 	})
 	h.handler = bounded(mux)
 	if !h.private && isLoopbackName(h.listener.Addr().String()) {
@@ -142,7 +184,7 @@ func (h *Web) unready() string {
 			return what
 		}
 	}
-	if what := h.waits.Load(); what != nil {
+	if what := h.waits.Load(); what != nil && *what != "" {
 		return *what
 	}
 	if !h.Ready.Load() {
@@ -155,7 +197,7 @@ func (h *Web) unready() string {
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := int64(maxHTTPBody)
-		if r.URL.Path == page.PredictPath || r.URL.Path == page.DecidePath {
+		if strings.HasSuffix(r.URL.Path, page.PredictPath) || strings.HasSuffix(r.URL.Path, page.DecidePath) { // of a cell, too
 			most = page.MaxPredictBody
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, most)
@@ -247,4 +289,4 @@ func (h *Web) Serve(ctx context.Context) error {
 // Quiet returns for how long nobody has asked for the page or the API.
 func (h *Web) Quiet() time.Duration { return time.Since(time.Unix(0, h.looked.Load())) }
 
-func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() }
+func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() + h.path }

@@ -45,7 +45,7 @@ type Setup struct {
 	State   flags.State
 	Config  pipeline.Config
 	Models  []*model.Model // the one to serve, and perhaps a shadow
-	Folder  ModelFolder    // of further models, "" for none
+	Folder  *ModelFolder   // of further models, nil for none
 	Rebase  bool           // other settings than the ledger's begin an epoch
 	Decide  bool           // POST /v1/decide sends events into the stream
 }
@@ -54,7 +54,7 @@ type Setup struct {
 func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 	models := set.Models
 	var err error
-	if set.Folder != "" {
+	if set.Folder != nil {
 		if models, err = set.Folder.ofLedger(ctx, c, set.Names, models); err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 			return nil, err
 		}
 	}
-	if set.Folder != "" {
+	if set.Folder != nil {
 		s.terms.Models.Open = func(id string) (func() (replay.Engine, error), error) {
 			return set.Folder.beside(id, s.Engine.Serving().Model(), cfg)
 		}
@@ -103,20 +103,14 @@ func (s *service) Close() { s.release() }
 
 // Run drives the engine until the context ends. cfg begins as Terms; Run adds what the board needs.
 func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
-	s.Board.watch(c)
-	s.Board.Stream.Cuts(cfg.Policy)
-	cfg.About, cfg.AtRisk, cfg.Needed = s.Board.about(), s.Board.Stream.AtRisk, s.Board.Stream.Needed
-	if b := cfg.Checkpoints.Bases; b.Store != nil {
-		s.Board.Stream.BasesEvery(b.Every)
+	if err := s.run(ctx, c, cfg, func(cfg worker.Config) error { return worker.Run(ctx, c, s.Engine, cfg) }); err != nil {
+		return fmt.Errorf("worker: %w", err)
 	}
-	settings := s.Engine.Serving().Config()
-	cfg.Models.Fresh = func() (replay.Engine, error) { return fresh(settings, s.Board.models...)() } // those of now
-	cfg.Models.ClassesOf = s.classesOf
-	cfg.Models.Attributes = func(out *event.Outcome) []ledger.Attribute { return scores.AttributesOf(out, s.Board.named) }
-	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores {
-		return scores.Of(out, s.Board.named, settings.LabelRates)
-	}
-	cfg.Events = replay.Join(append([]func(replay.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
+	return nil
+}
+
+// run calls a function that runs a worker, with its configuration, which has what the board needs.
+func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config, work func(worker.Config) error) error {
 	if s.desk != nil {
 		ctx, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
@@ -130,19 +124,35 @@ func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 		}()
 		s.Board.Page.Decides(s.desk)
 	}
-	if err := worker.Run(ctx, c, s.Engine, cfg); err != nil {
-		return fmt.Errorf("worker: %w", err)
+	return work(s.watched(c, cfg))
+}
+
+// watched returns the configuration of a worker with what the board needs.
+func (s *service) watched(c *kafka.Client, cfg worker.Config) worker.Config {
+	s.Board.watch(c)
+	s.Board.Stream.Cuts(cfg.Policy)
+	cfg.About, cfg.AtRisk, cfg.Needed = about(s.Board.version, s.Board.web, s.Board.models), s.Board.Stream.AtRisk, s.Board.Stream.Needed
+	if b := cfg.Checkpoints.Bases; b.Store != nil {
+		s.Board.Stream.BasesEvery(b.Every)
 	}
-	return nil
+	settings := s.Engine.Serving().Config()
+	cfg.Models.Fresh = func() (replay.Engine, error) { return fresh(settings, s.Board.models...)() } // those of now
+	cfg.Models.ClassesOf = s.classesOf
+	cfg.Models.Attributes = func(out *event.Outcome) []ledger.Attribute { return scores.AttributesOf(out, s.Board.named) }
+	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores {
+		return scores.Of(out, s.Board.named, settings.LabelRates)
+	}
+	cfg.Events = replay.Join(append([]func(replay.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
+	return cfg
 }
 
 // on shows what happens in the worker, one event at a time.
 func (s *service) on(e replay.Event) {
 	if w, is := e.(replay.Waiting); is {
-		s.Board.web.waits.Store(&w.For)
+		s.Board.web.WaitFor(w.For)
 		return
 	}
-	s.Board.web.waits.Store(nil)
+	s.Board.web.WaitFor("")
 	page := s.Board.Page.Past()
 	switch e := e.(type) {
 	case replay.Replaying:
