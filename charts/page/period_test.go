@@ -130,7 +130,8 @@ func TestOddsOfTwo(t *testing.T) {
 func TestCostOfShifts(t *testing.T) {
 	all := calibration.Tally{Labels: 1000, LogLoss: 600*0.5 + 400*1.5}
 	list := []Attribute{
-		{Name: "plan", Rows: 10, Odd: 49, OddLoss: 500}, {Name: "amount", Rows: 10, Odd: 100, OddLoss: 90, OddTrained: .1},
+		{Name: "plan", Rows: 10, Odd: 49, OddLoss: 500},
+		{Name: "amount", Rows: 10, Odd: 100, OddLoss: 90, OddTrained: .1},
 		{Name: "age", Rows: 10, Odd: 400, OddLoss: 600, OddTrained: .1},
 	}
 	if nats, ok := list[2].Cost(&all); !ok || math.Abs(nats-.3) > 1e-12 {
