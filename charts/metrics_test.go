@@ -23,7 +23,9 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -60,6 +62,12 @@ var advice = []struct {
 		{"gvbll_slice_labels_total", "Divides the next two: accuracy and confidence of a part of the graph. One part alone is bad: look at who sends it."},
 		{"gvbll_slice_correct_total", "Low at degree 0: neighbours are missing. Low in fresh neighbourhoods: the graph drifts."},
 		{"gvbll_slice_confidence_total", "Above `gvbll_slice_correct_total`: overconfident there."},
+		{"gvbll_cohort_labels_total", "Most are (others): the attribute of `--by` has too many values, such as an id."},
+		{"gvbll_cohort_correct_total", "Divided by these labels, the accuracy of a value. Low for one of them: it is rare in training, or its data changed."},
+		{"gvbll_cohort_log_loss_nats_total", "Divided by these labels, the NLL of a value."},
+		{"gvbll_cohort_set_covered_total", "Divided by these labels, the coverage of a value; 0 without `--coverage`."},
+		{"gvbll_cohort_acted_labels_total", "Caught divided by caught and missed is the recall of acting for a value; 0 without `--act`."},
+		{"gvbll_cohort_score", "`ece` above `ece_chance`: probabilities are wrong for this value, though perhaps right for all."},
 	}},
 	{"The pool of heads", [][2]string{
 		{"gvbll_pool_weight", "Near 0 or below: the head adds nothing to the others. All weights move when the data changes."},
@@ -149,6 +157,10 @@ var advice = []struct {
 		{"gvbll_kafka_waiting_seconds", "Above 0 on every worker: nothing is served, `GvbllNoBroker`. `quota`: `GvbllThrottled`."},
 		{"gvbll_kafka_throttled_seconds_total", "Rate near 1: a quota of the brokers (`consumer_byte_rate`, `producer_byte_rate`, `request_percentage`) holds this worker up all of the time."},
 		{"gvbll_topic_at_risk", "`GvbllTopicAtRisk`. No series: nothing is at risk, or the client may not read the settings, which the log says."},
+	}},
+	{"Calls, with --decide", [][2]string{
+		{"gvbll_decide_calls_total", "Many late: `--linger`, `--commit-interval` or the lag. Busy: more calls than the stream serves. Old: clients send ids again."},
+		{"gvbll_decide_seconds", "Above the commit interval and `--linger` by half: see the windows' time and the lag."},
 	}},
 	{"Owner, standbys, checkpoints", [][2]string{
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
@@ -246,7 +258,7 @@ Every metric of ` + "`/metrics`" + `, and what to do when it looks bad; made by
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		t.Errorf("%s is exported, but there is no advice on it", name)
 	}
-	b.WriteString("## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
+	b.WriteString("## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. A worker of a graph\nof several cells has `gvbll_cells` by `role`, owner or standby; its counters are sums over cells, and gauges of one cell are left out. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
 	return b.String()
 }
 
@@ -284,8 +296,8 @@ short ranges: of few labels it is mostly chance.
 // classQueries are the section on single classes.
 const classQueries = `## Rare classes, over any range
 
-Accuracy and ECE hardly see a class that is one in 300. The probability of the class that is acted on (` + "`--act`" + `), and of the two rarest
-of the training nodes, is counted in forty bins of log odds ([ADR 36](adr/0036-rare-classes.md)). Counters say how much is in a bin or above; what is in it is that less
+Accuracy and ECE hardly see a class that is one in 300. The probability of the class that is acted on (` + "`--act`" + `), of those that are named (` + "`--by class=`" + `),
+and of the two rarest of the training nodes, is counted in forty bins of log odds ([ADR 36](adr/0036-rare-classes.md)). Counters say how much is in a bin or above; what is in it is that less
 what is in the next one or above, which the label ` + "`next`" + ` names:
 
     graph_class_bin:rows_from =      sum by (graph, class, bin, next) (increase(gvbll_class_rows_from_total[1d]))
@@ -328,16 +340,18 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	reg := prometheus.NewPedanticRegistry()
 	described := &describing{Registerer: reg}
 	m, stream := metrics.New(described), worker.NewMetrics(described)
+	metrics.NewCalls(described).Ended("answered", time.Millisecond, true)
 	out := &event.Outcome{
 		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
 		Labelled:       []event.Labelled{{Delay: 1000}},
 		Watched:        []int32{0},
 		AsTrained:      []int32{1},
-		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1}},
+		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1, Step: 1}},
 		Shadow:         &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
 		UnknownClasses: []string{"born"},
 		Drift:          &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
 		Coverage:       &event.Coverage{Labels: []event.Covered{{Held: true}}},
+		Cohorts:        &event.Cohorts{By: "country", Values: []string{"FR"}},
 		Attributes:     &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
 	}
 	schema := &attributes.Schema{Attributes: []attributes.Attribute{{Name: "amount", Kind: attributes.Number, SD: 1}}}
@@ -346,6 +360,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	m.Trial("b", 20, 40, 1.5)
 	m.ShowShadow("b", []pipeline.Summary{{Head: "online"}})
 	m.Show(out, []pipeline.Summary{{Head: "online"}})
+	m.ShowCohorts(pipeline.Cohorts{By: "country", List: []serve.Cohort{{Value: "FR", Tally: calibration.Tally{Labels: 50}}}})
 	q := &posterior.Gaussian{Dim: 1, Classes: 1, Mean: []float64{0}, Precision: []float64{1}}
 	m.ShowPosterior("online", q, q)
 	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Parts: []string{"online"}, Shares: []float64{1}, Bias: []float64{0}, LabelRates: []float64{1}, Compatibility: []float64{1}}, []string{"a"})
@@ -467,7 +482,7 @@ func TestEveryWaitIsRed(t *testing.T) {
 			reds[value] = o.Color == "red"
 		}
 	}
-	for _, what := range append(slices.Collect(maps.Keys(new(kafka.Client).Waits())), "replaying") {
+	for _, what := range append(slices.Collect(maps.Keys(kafka.Unconnected().Waits())), "replaying") {
 		m := regexp.MustCompile(`points1h{graph="` + what + `"}', value: (-\d+)}`).FindStringSubmatch(cases)
 		if m == nil || !reds[m[1]] || what != "replaying" && !strings.Contains(cases, `what="`+what+`"}', values: '0x5 45+60x5'`) {
 			t.Errorf("%s: the verdict is tested to be %v, want one that is red of %v", what, m, reds)

@@ -17,6 +17,8 @@ type (
 	Rescoring = parts.Rescoring
 	// Summary is [serve.Summary].
 	Summary = serve.Summary
+	// Cohorts is [serve.Cohorts].
+	Cohorts = serve.Cohorts
 	// Opinion is [serve.Opinion].
 	Opinion = serve.Opinion
 	// Pooled is [heads.Pooled].

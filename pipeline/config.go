@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"slices"
+
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -89,6 +91,10 @@ type Config struct {
 	Coverage parts.Coverage
 	// Act says on which predictions to act, as [parts.ParseActing] reads it. "" says nothing.
 	Act string
+	// Reasons says which predictions say what moved them, as [parts.ParseReasoning] reads it. "" is none.
+	Reasons string
+	// By is an attribute by whose values scores are told apart, as [parts.ParseBy] reads it. "" says nothing.
+	By string
 	// Ask says of how many nodes labels are asked for. The zero value asks for none.
 	Ask parts.Asking
 	// Rescore says when a served node is predicted again. The zero value means never.
@@ -134,6 +140,16 @@ func (c Config) WithDefaults() (Config, error) {
 // servesPool reports whether the model's pool serves, and not the paper's heads.
 func (c Config) servesPool(m *model.Model) bool {
 	return c.Head == HeadPool || c.Head == "" && m.Pool != nil
+}
+
+// Watches returns the names of classes that are watched beside the rarest: the one that is acted on, and those that By names.
+func (c Config) Watches() []string {
+	acting, _ := parts.ParseActing(c.Act) // Declare checks both
+	by, _ := parts.ParseBy(c.By)
+	if acting.Class != "" {
+		return slices.Concat([]string{acting.Class}, by.Classes)
+	}
+	return by.Classes
 }
 
 func (c Config) graphOptions() []gnn.Option {

@@ -35,7 +35,7 @@ func TestDropped(t *testing.T) {
 		nodes, edges := h.Nodes(func(*Recorded) bool { return true })
 		var near []string
 		for _, e := range edges {
-			for _, v := range e {
+			for _, v := range []int32{e.Source, e.Target} {
 				if nodes[v].ID.Str != "pay:1" {
 					near = append(near, nodes[v].ID.Str)
 				}

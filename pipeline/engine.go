@@ -51,6 +51,7 @@ type Engine struct {
 	observers serve.Observers
 	asker     *parts.Asker // among the observers, nil if there is none
 	actor     *parts.Actor // likewise
+	cohorts   *parts.Cohorts
 	queue     *heads.LearnQueue
 
 	next     int64       // number of the next window
@@ -104,6 +105,13 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		}
 		e.observers.Add(e.actor.Observer())
 	}
+	if cfg.Reasons != "" {
+		r, err := parts.NewReasoner(cfg.Reasons, cfg.Act, m, e.nodes, e.predictor)
+		if err != nil {
+			return nil, err
+		}
+		e.observers.Add(r.Observer())
+	}
 	requests := parts.NewRequests(e.nodes, e.pending, e.predictor)
 	if cfg.Rescore.On() {
 		r := parts.NewRescorer(cfg.Rescore, len(m.Classes), requests, e.scorer)
@@ -118,6 +126,18 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	}
 	if !cfg.Local.Unwatched {
 		e.observers.Add(parts.NewDetectors(m, &e.predictor.Rows))
+	}
+	if cfg.By != "" {
+		by, err := parts.ParseBy(cfg.By)
+		if err != nil {
+			return nil, err
+		}
+		if e.cohorts, err = parts.NewCohorts(by, cfg.Watches(), m, e.pending); err != nil {
+			return nil, err
+		}
+		if by.Attribute != "" {
+			e.observers.Add(e.cohorts.Observer())
+		}
 	}
 	return e, nil
 }
@@ -148,7 +168,7 @@ func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.
 	e.predictor.Embeddings = cfg.Local.Embeddings
 	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels, cfg.Labels, cfg.FirstReading)
 	e.queue = heads.NewLearnQueue(s, cfg.heads())
-	e.scorer = serve.NewScorer(m, cfg.Bins, s, &e.labels.Batch)
+	e.scorer = serve.NewScorer(m, cfg.Bins, s, &e.labels.Batch, cfg.Watches())
 }
 
 // Config returns the settings, with defaults filled in.
@@ -180,6 +200,14 @@ func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
 // of [event.Outcome.Heads], and, if nodes are predicted again, those of the last
 // published predictions, under the name "revised".
 func (e *Engine) Summaries() []serve.Summary { return e.scorer.All() }
+
+// Cohorts returns the scores so far by the values of an attribute, none without [Config.By]. They belong to the engine.
+func (e *Engine) Cohorts() (none serve.Cohorts) {
+	if e.cohorts == nil {
+		return none
+	}
+	return e.cohorts.Scores()
+}
 
 // Pool returns the pool of heads, nil if the paper's heads serve. It belongs to the engine.
 func (e *Engine) Pool() *pool.Pool {

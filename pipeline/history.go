@@ -29,6 +29,7 @@ type History struct {
 	given   int // how many of classes were given; labels by index mean these
 	stands  serve.Standing
 	partial bool
+	kinds   gnn.EdgeKinds
 	next    int64
 	out     event.Outcome // scratch: what an engine would refuse and count
 	graphs  bool          // see Err
@@ -53,6 +54,7 @@ const maxHistoryClasses = 1 << 16
 // HistoryConfig says what the events of a history have.
 type HistoryConfig struct {
 	Features int
+	Kinds    gnn.EdgeKinds      // of edges to tell apart; nil for none
 	Schema   *attributes.Schema // of features by name, or nil to keep their names
 	Classes  []string           // of the model that serves, in its order; there may be none
 	Labels   serve.Standing     // is [Config.Labels]
@@ -69,13 +71,20 @@ func NewHistory(c HistoryConfig) (*History, error) {
 		return nil, err
 	}
 	// An encoder is needed to keep a graph; the smallest there is costs least.
-	encoder, err := gnn.NewSAGE(c.Features, gnn.ReLU, gnn.SAGELayer{Neigh: make([]float32, c.Features), Bias: make([]float32, 1)})
+	zero := make([]float32, c.Features)
+	var encoder gnn.Encoder
+	if c.Kinds == nil {
+		encoder, err = gnn.NewSAGE(c.Features, gnn.ReLU, gnn.SAGELayer{Neigh: zero, Bias: make([]float32, 1)})
+	} else {
+		neighbours := slices.Repeat([][]float32{zero}, c.Kinds.Means())
+		encoder, err = gnn.NewSAGEKinds(c.Features, gnn.ReLU, gnn.KindsLayer{Neigh: neighbours, Bias: make([]float32, 1), Self: zero})
+	}
 	if err != nil {
 		return nil, err
 	}
 	h := &History{
 		waiting: serve.NewUnmatched(cfg.MaxWaitingLabels, c.Labels), stands: c.Labels, partial: c.Partial,
-		place: make(map[string]int32), given: len(c.Classes), first: c.First,
+		place: make(map[string]int32), given: len(c.Classes), first: c.First, kinds: c.Kinds,
 	}
 	for _, name := range c.Classes {
 		h.class(name)
@@ -84,7 +93,7 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	h.nodes = structure.New(structure.Config{
 		Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone},
 		Schema: c.Schema, KeepsNames: c.Schema == nil, PartialUpdates: c.Partial, MaxWaitingEdges: cfg.MaxWaitingEdges,
-		Keep: c.Keep, Names: c.Classes, FirstReading: c.First,
+		Keep: c.Keep, Names: c.Classes, FirstReading: c.First, Kinds: c.Kinds,
 	}, gnn.NewGraph(encoder), h.pending)
 	h.nodes.Follow(structure.Follower{Entered: h.entered, Vacated: h.vacated})
 	return h, nil
@@ -224,10 +233,10 @@ func (h *History) class(name string) int32 {
 // which they came. It belongs to the history.
 func (h *History) Classes() []string { return h.classes }
 
-// Nodes returns the nodes of the graph that keep accepts, in the order of their arrival,
-// with each edge between two of them as a pair of places in the result, the later node's
-// second. Nothing changes them after the next Step.
-func (h *History) Nodes(keep func(*Recorded) bool) (nodes []Recorded, edges [][2]int32) {
+// Nodes returns the nodes of the graph that keep accepts, in the order of their arrival, with the edges between
+// them by places in the result: the later node is the target, but of an edge of a directed kind. Of two nodes there
+// is an edge for each of the kinds, if there are kinds. Nothing changes them after the next Step.
+func (h *History) Nodes(keep func(*Recorded) bool) (nodes []Recorded, edges []gnn.WeighedEdge) {
 	var numbers []int32
 	for v := range h.list {
 		if r := &h.list[v]; r.Window >= 0 && !h.nodes.HasLeft(int32(v)) && keep(r) {
@@ -244,11 +253,18 @@ func (h *History) Nodes(keep func(*Recorded) bool) (nodes []Recorded, edges [][2
 	for i, v := range numbers {
 		place[v] = int32(i)
 		nodes = append(nodes, h.list[v])
-		for _, u := range h.nodes.Graph.Neighbours(v) {
-			if j, in := place[u]; in {
-				edges = append(edges, [2]int32{j, int32(i)})
+	}
+	for i, v := range numbers {
+		target := int32(i)
+		h.nodes.Graph.EachWeighed(v, func(u int32, mean uint8, weight float32) {
+			source, in := place[u]
+			kind, atTarget := h.kinds.At(int(mean))
+			atSource, _, _ := h.kinds.Of(kind.Name)
+			e := gnn.WeighedEdge{Source: source, Target: target, AtSource: uint8(atSource), AtTarget: mean, Weight: weight}
+			if in && (atTarget || !kind.Directed && source < target) {
+				edges = append(edges, e)
 			}
-		}
+		})
 	}
 	return nodes, edges
 }

@@ -59,7 +59,7 @@ func historyIsTheEngines(t *testing.T, cfg pipeline.Config) {
 		nodes, edges := h.Nodes(func(*pipeline.Recorded) bool { return true })
 		near := make(map[event.ID][]string)
 		for _, pair := range edges {
-			u, v := nodes[pair[0]].ID, nodes[pair[1]].ID
+			u, v := nodes[pair.Source].ID, nodes[pair.Target].ID
 			near[u], near[v] = append(near[u], fmt.Sprint(v)), append(near[v], fmt.Sprint(u))
 		}
 		labelled := 0

@@ -39,6 +39,7 @@ func TestRestoredEngineIsEqual(t *testing.T) {
 					cfg.BFloat16 = seed%3 == 0
 					cfg.Local.Unwatched = seed%5 == 0
 					cfg.Act = []string{"", "class=b,capacity=3/s", "class=b,cost=2:1"}[(seed/2)%3]
+					cfg.By = []string{"id:,values=2", "", "id:,class=c"}[(seed/3)%3]
 					cfg.Fallback = []float64{0.5, -1, 2}[seed%3]
 					if seed%4 > 0 {
 						cfg.Coverage = pipeline.Coverage{Target: 0.8, Per: parts.Per(seed % 2), MaxSize: 2}

@@ -23,6 +23,11 @@ type Names struct {
 	ToLabel     string // out: predictions of nodes of which labels are asked for; one partition
 	DeadLetters string // out: refused records and the reasons
 	Ledger      string // out: where each window was cut; one partition, see LedgerAt
+
+	// A graph of several cells has a graph in each partition of the topics: that with the number Cell, of Cells. Cells is 0
+	// where the topics have one graph, whatever the partitions of its inputs and predictions.
+	Cell  int32
+	Cells int
 }
 
 var (
@@ -65,7 +70,27 @@ func (n *Names) Take(nodes, labels string) error {
 }
 
 // LedgerAt returns the ledger's one partition.
-func (n Names) LedgerAt() kafka.TopicPartition { return kafka.TopicPartition{Topic: n.Ledger} }
+func (n Names) LedgerAt() kafka.TopicPartition { return n.At(n.Ledger) }
+
+// At returns the one partition that the graph has of a topic, or its first one.
+func (n Names) At(topic string) kafka.TopicPartition {
+	return kafka.TopicPartition{Topic: topic, Partition: n.Cell}
+}
+
+// Of returns the names of a cell.
+func (n Names) Of(cell int32) Names {
+	n.Cell = cell
+	return n
+}
+
+// Own returns the name of the graph, which no other has: its transactional id, and the name of the folders of its
+// checkpoints and bases. It is the ledger's, and of a cell that and the number.
+func (n Names) Own() string {
+	if n.Cells == 0 {
+		return n.Ledger
+	}
+	return fmt.Sprintf("%s.%d", n.Ledger, n.Cell)
+}
 
 // All lists the names of the topics, inputs first.
 func (n Names) All() []string {

@@ -34,6 +34,7 @@ type Metrics struct {
 	fallback fallback
 
 	attributes attributes
+	cohorts    *cohorts
 }
 
 // New creates the metrics and registers them.
@@ -54,6 +55,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		fallback: newFallback(r),
 
 		attributes: newAttributes(r),
+		cohorts:    newCohorts(r),
 	}
 }
 
@@ -69,8 +71,8 @@ func (m *Metrics) Trial(model string, compared, needed int64, lead float64) {
 	}
 }
 
-// Acts names the class that is acted on, before ShowModels.
-func (m *Metrics) Acts(class string) { m.odds.acted = class }
+// Watches names the classes that have bins beside the rarest, before ShowModels.
+func (m *Metrics) Watches(classes []string) { m.odds.named = classes }
 
 // Observe adds the outcome of a live window to the counters.
 func (m *Metrics) Observe(out *event.Outcome) {
@@ -84,6 +86,7 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	m.sets.observe(out)
 	m.figures.observe(out)
 	m.attributes.observe(out)
+	m.cohorts.observe(out)
 }
 
 // Show sets the gauges after a window: how full the engine's stores are, the state
@@ -110,6 +113,6 @@ func (m *Metrics) ShowModels(serving, shadow *model.Model) {
 // ShowShadow sets the scores since the first window of the shadow model's heads.
 func (m *Metrics) ShowShadow(id string, scores []pipeline.Summary) {
 	for i := range scores {
-		m.models.scores.show(&scores[i], id, scores[i].Head)
+		m.models.scores.show(&scores[i], false, id, scores[i].Head)
 	}
 }

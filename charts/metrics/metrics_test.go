@@ -264,7 +264,7 @@ func manyClasses(t *testing.T, each int) {
 func TestOneClass(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg)
-	m.Acts("review")
+	m.Watches([]string{"review"})
 	meta := model.Meta{Classes: []string{"ok", "fraud", "review", "spam"}, Training: model.Training{Labels: []int{900, 10, 80, 10}}}
 	m.ShowModels(&model.Model{Meta: meta}, nil)
 	counts := func(class string) map[string]map[string]float64 {

@@ -13,8 +13,8 @@ import (
 	"github.com/gvbll/gvbll/topics/meter"
 )
 
-// odds are the metrics of what was served for the classes that have bins of log odds: the one that is acted on, and the rarest two. They
-// add up over time and over workers. PromQL has no sum over the bins above one, but it has differences: so a bin has the counts of all
+// odds are the metrics of what was served for the classes that have bins of log odds: the one that is acted on, those that --by names, and
+// the rarest two. They add up over time and over workers. PromQL has no sum over the bins above one, but it has differences: so a bin has the counts of all
 // from it on, and the label next says from which bin on they are to be taken off.
 type odds struct {
 	rows, positives *prometheus.CounterVec                   // of a class
@@ -23,7 +23,7 @@ type odds struct {
 	static          byClass[prometheus.Counter] // arrivals
 	trained         *prometheus.GaugeVec
 	model           *model.Model // that serves
-	acted           string       // the class that is acted on, "" for none
+	named           []string     // the classes that are acted on or named
 	binned          []int32      // the classes that have bins
 	by              map[string]*oddsSeries
 	shown           *model.Model // the one whose series there are
@@ -43,7 +43,7 @@ var binCounters = [...][2]string{
 	{"gvbll_class_positives_from_total", "Those among them whose label is the class."},
 }
 
-// rarest is the number of classes that have bins beside the one that is acted on.
+// rarest is the number of classes that have bins beside those that are named.
 const rarest = 2
 
 func newOdds(r meter.Register) odds {
@@ -55,7 +55,7 @@ func newOdds(r meter.Register) odds {
 	o := odds{
 		rows: r.Counters("gvbll_class_rows_total", "Labelled predictions of which the probability of a class was "+
 			"counted. Of the class that is "+
-			"acted on, and of the two rarest of the training nodes. Of a corrected label, the first.", "class"),
+			"acted on, of those that --by names, and of the two rarest of the training nodes. Of a corrected label, the first.", "class"),
 		positives: r.Counters("gvbll_class_positives_total", "Those among them whose label is the class.", "class"),
 
 		by:       make(map[string]*oddsSeries),
@@ -72,10 +72,7 @@ func newOdds(r meter.Register) odds {
 
 // serve notes the model whose outcomes come from now on.
 func (o *odds) serve(m *model.Model) {
-	o.model, o.binned = m, m.Rarest(rarest)
-	if c := int32(slices.Index(m.Classes, o.acted)); slices.Contains(m.Watched(), c) && !slices.Contains(o.binned, c) {
-		o.binned = append(o.binned, c)
-	}
+	o.model, o.binned = m, m.Foremost(rarest, o.named...)
 }
 
 // show shows the series of the model's classes from the first window on, so that a rate sees the first label. A standby has none.

@@ -38,8 +38,8 @@ func (s *sums) add(t *calibration.Tally) {
 	s.brier.Add(t.Brier)
 }
 
-// show sets a head's means over labels and over windows.
-func (s *scores) show(sum *pipeline.Summary, head ...string) {
+// show sets a head's means over labels and, unless it is a member of a pool, over windows.
+func (s *scores) show(sum *pipeline.Summary, member bool, head ...string) {
 	s.scored.WithLabelValues(head...).Set(float64(sum.Total().Labels))
 	set := func(mean string, m calibration.Means) {
 		for _, v := range []struct {
@@ -49,7 +49,9 @@ func (s *scores) show(sum *pipeline.Summary, head ...string) {
 			s.means.WithLabelValues(append(head[:len(head):len(head)], v.measure, mean)...).Set(v.value)
 		}
 	}
-	set("window", sum.WindowMeans())
+	if !member {
+		set("window", sum.WindowMeans())
+	}
 	set("label", sum.LabelMeans())
 }
 
@@ -107,7 +109,7 @@ func newHeads(r meter.Register) heads {
 			scored: r.Gauges("gvbll_prequential_labels", "Number of labels in the prequential scores.", "head", "serving"),
 			means: r.Gauges("gvbll_prequential", "Mean scores since the first window, of predictions as made when "+
 				"the nodes were served: accuracy, nll (nats), ece, brier; averaged over labels, or over windows that "+
-				"had labels. The head that serves now has serving true.", "head", "serving", "measure", "mean"),
+				"had labels, which members of a pool have not. The head that serves now has serving true.", "head", "serving", "measure", "mean"),
 		},
 		binCount: r.Counters("gvbll_calibration_predictions_total",
 			"Labelled predictions by bin of confidence; bin is its least confidence, and the next bin begins .05 above.",
@@ -171,7 +173,9 @@ func (h *heads) observe(out *event.Outcome) {
 	for i := range out.Heads {
 		o := &out.Heads[i]
 		h.of(o.Name, i == out.ServedBy) // from the first window, so that a rate sees the first label
-		h.clipped.WithLabelValues(o.Name).Add(float64(o.Clipped))
+		if o.Name == online || o.Clipped > 0 {
+			h.clipped.WithLabelValues(o.Name).Add(float64(o.Clipped))
+		}
 		batches := h.batches.WithLabelValues(o.Name)
 		if len(o.Scores) == 0 {
 			continue
@@ -190,7 +194,9 @@ func (h *heads) observe(out *event.Outcome) {
 		if unserved.Labels > 0 {
 			h.of(o.Name, false).add(&unserved)
 		}
-		h.step.WithLabelValues(o.Name).Set(o.Step)
+		if o.Step > 0 {
+			h.step.WithLabelValues(o.Name).Set(o.Step)
+		}
 		if o.Version > 0 { // a static head has no updates
 			batches.Inc()
 		}
@@ -203,9 +209,13 @@ func (h *heads) show(out *event.Outcome, sums []pipeline.Summary) {
 		h.serves = serves
 	}
 	for i := range sums {
-		h.scores.show(&sums[i], sums[i].Head, strconv.FormatBool(sums[i].Head == h.serves))
+		serves := sums[i].Head == h.serves
+		h.scores.show(&sums[i], !serves && sums[i].Head != serve.Static, sums[i].Head, strconv.FormatBool(serves))
 	}
 }
+
+// online is the head with a posterior, of the paper or a pool; a pool may have further ones.
+const online = "online"
 
 // reset drops the gauges of all heads, for a model whose heads may have other names.
 func (h *heads) reset() {

@@ -79,7 +79,7 @@ func attributeTable(list []Attribute) (t table) {
 	for i := range list {
 		missing, trained, moved := list[i].Shares()
 		percent := func(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) }
-		mean := undefined
+		mean := Undefined
 		if moved != 0 {
 			mean = strconv.FormatFloat(moved, 'f', 2, 64)
 		}

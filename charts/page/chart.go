@@ -24,6 +24,9 @@ type plot struct {
 func (f *plot) Left(chart int) int { return 350 * chart }
 func (f *plot) Width() int         { return f.Left(len(f.Charts)) - 10 }
 
+// Entry returns the place of a name of the legend in an image of its own, below the first charts.
+func (f *plot) Entry(i int) int { return 44 + 100*i }
+
 // chart is lines and boxes in a box of 340 units.
 type chart struct {
 	Title          string
@@ -65,7 +68,7 @@ const hues = 4
 
 // ofName is the colours that names have in every figure. Dashboards and the pictures of the
 // table have them too.
-var ofName = map[string]string{"served": "served", "pool": "served", "online": "online", "static": "static", byChance: "by-chance"}
+var ofName = map[string]string{"served": "served", "gvbll": "served", "pool": "served", "online": "online", "static": "static", byChance: "by-chance"}
 
 // byChance is the name of the chance level of an ECE.
 const byChance = "by chance up to"

@@ -14,6 +14,7 @@
 //	GET  /v1/refused        refused events by reason, and the latest of them
 //	GET  /v1/status         which graph this is, what the worker does, and its flags
 //	POST /v1/predict        what would be served for a node that has not come
+//	POST /v1/decide         an event sent into the stream, and the prediction that was committed for it
 //	GET  /v1/openapi.json   the description of the API
 //
 // The worker reports windows, commits and lag to a [Server], which keeps a bounded

@@ -53,14 +53,17 @@ func (p *Past) Expect(events int64) {
 	p.h.expected = events
 }
 
-// Show reports the scores so far of all heads, that of the serving one first, and what the
-// pool has learned, nil if no pool serves.
-func (p *Past) Show(scores []pipeline.Summary, learned *pipeline.Pooled) {
+// Show reports the scores so far of all heads, that of the serving one first, what the
+// pool has learned, nil if no pool serves, and the scores by the value of an attribute.
+func (p *Past) Show(scores []pipeline.Summary, learned *pipeline.Pooled, by pipeline.Cohorts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.h.scores, p.h.pool = scores, learned
+	p.h.scores, p.h.pool, p.h.cohorts = scores, learned, cohortTable(by)
 	p.h.version++
 }
+
+// Classes returns the classes of the model that serves, and perhaps of one before with more.
+func (p *Past) Classes() []string { return *p.classes.Load() }
 
 // Serves reports which model serves from now on. It must have the same classes as the
 // one before.

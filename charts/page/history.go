@@ -34,6 +34,7 @@ type history struct {
 	scored     scored      // in those windows, of the model that served in the last one
 	attributes []Attribute // likewise
 	rhythm     Rhythm      // of labels
+	cohorts    table       // of the whole stream, no rows without any
 
 	// The state as of the last report of each kind.
 	ledger   int64              // windows to be replayed at the start, 0 before that is known

@@ -28,6 +28,7 @@ type liveView struct {
 	Heads      headsView
 	Classes    table
 	Attributes table      // no rows where features have no names
+	Cohorts    table      // likewise without --by
 	Class      *classView // nil unless one was chosen
 	Windows    []windowSummary
 	Refused    refusedValue
@@ -110,7 +111,7 @@ func (s *Server) liveView(class string) *liveView {
 		v.Heads.Reliability, v.Heads.Curves = h.reliability(), h.curves(heads)
 	}
 	v.Classes, v.Class = h.classTable(), h.class(class)
-	v.Attributes = attributeTable(h.attributes)
+	v.Attributes, v.Cohorts = attributeTable(h.attributes), h.cohorts
 	v.Reasons = table{
 		Label: "Refused events by reason", Caption: "since this worker started", ID: "reasons",
 		Columns: []string{"reason", "events"},
@@ -194,5 +195,5 @@ func nodeLink(id event.ID) string {
 	if id.Str != "" {
 		q.Set("type", "string")
 	}
-	return "/node?" + q.Encode()
+	return "node?" + q.Encode()
 }

@@ -23,8 +23,8 @@ type question struct {
 // heads are the scores over time of those that are drawn.
 func (s *Server) answers(heads []measured) []question {
 	h := &s.past.h
-	right := question{ID: "right", Asked: "Is it right?", Number: undefined, Unit: "No label has come yet."}
-	trusted := question{ID: "trusted", Asked: "Can its probabilities be believed?", Number: undefined, Unit: "No label has come yet."}
+	right := question{ID: "right", Asked: "Is it right?", Number: Undefined, Unit: "No label has come yet."}
+	trusted := question{ID: "trusted", Asked: "Can its probabilities be believed?", Number: Undefined, Unit: "No label has come yet."}
 	if len(h.scores) > 0 {
 		if served := h.scores[h.servedBy()].Total(); served.Labels > 0 {
 			h.isRight(&right, &served, heads)

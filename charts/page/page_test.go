@@ -134,7 +134,7 @@ func (s *fixture) step(arrivals int) {
 func (s *fixture) show(out *event.Outcome) {
 	s.now = s.now.Add(time.Second)
 	s.server.Past().Stepped(page.Window{Outcome: out, Cause: "count", Took: time.Millisecond, At: s.now})
-	s.server.Past().Show(s.engine.Summaries(), s.engine.Pooled())
+	s.server.Past().Show(s.engine.Summaries(), s.engine.Pooled(), s.engine.Cohorts())
 	s.server.Past().Committed(s.now)
 }
 
@@ -643,11 +643,11 @@ func TestPictures(t *testing.T) {
 			t.Errorf("the page has %q %d times, want %d", want, n, count)
 		}
 	}
-	found := regexp.MustCompile(`src="(/pictures/[^"]+)"`).FindAllStringSubmatch(text, -1)
+	found := regexp.MustCompile(`src="(pictures/[^"]+)"`).FindAllStringSubmatch(text, -1)
 	if len(found) != 1 {
 		t.Fatalf("the page has the images %v, want that of the posterior", found)
 	}
-	path := found[0][1]
+	path := "/" + found[0][1]
 	w := s.get(path)
 	first := w.Body.String()
 	d := xml.NewDecoder(strings.NewReader(first))

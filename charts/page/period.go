@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gvbll/gvbll/gnn/spelling"
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
@@ -25,6 +26,7 @@ type Period struct {
 	Heads       []Group           // each head's own scores, whichever served
 	Degrees     []Group           // what was served, by the node's degree
 	Classes     []Group           // what was served, by the class of the label
+	Cohorts     pipeline.Cohorts  // what was served, by the value of an attribute
 	Delays      []Delay
 	Attributes  []Attribute        // of the events with features by name
 	Unknown     []spelling.Unknown // names of features that the model's schema lacks
@@ -68,6 +70,7 @@ func (p *Period) merge(o *Period) {
 	p.Heads = AddGroups(p.Heads, o.Heads...)
 	p.Degrees = AddGroups(p.Degrees, o.Degrees...)
 	p.Classes = AddGroups(p.Classes, o.Classes...)
+	p.Cohorts.Merge(o.Cohorts)
 	p.AddDelays(o.Delays...)
 	p.Attributes = AddAttributes(p.Attributes, o.Attributes...)
 	p.Unknown = AddUnknown(p.Unknown, o.Unknown...)

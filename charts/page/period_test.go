@@ -70,7 +70,7 @@ func TestManyDelays(t *testing.T) {
 }
 
 // TestClassesOfPeriods: the counts of a class in two periods add up, without changing either, and the table has
-// its scores; those of a class that is not watched are undefined.
+// its scores; those of a class that is not watched are Undefined.
 func TestClassesOfPeriods(t *testing.T) {
 	period := func() Period {
 		var odds calibration.Odds
@@ -96,7 +96,7 @@ func TestClassesOfPeriods(t *testing.T) {
 		}
 		return list
 	}
-	if diff := cmp.Diff([][]string{{"1.0000", "1.0000"}, {undefined, undefined}}, [][]string{values(0), values(1)}); diff != "" {
+	if diff := cmp.Diff([][]string{{"1.0000", "1.0000"}, {Undefined, Undefined}}, [][]string{values(0), values(1)}); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

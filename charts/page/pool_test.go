@@ -64,7 +64,7 @@ func TestPool(t *testing.T) {
 		t.Errorf("/pictures/neighbours: status %d, want 200 and each class twice: %.3000s", w.Code, w.Body)
 	}
 	body := s.get("/").Body.String()
-	if !strings.Contains(body, "/pictures/neighbours") {
+	if !strings.Contains(body, "pictures/neighbours") {
 		t.Error("the page does not show which classes are neighbours")
 	}
 

@@ -39,6 +39,10 @@ var (
 		Type: "urn:gvbll:problem:not-ready", Title: "The ledger is being replayed",
 		Status: http.StatusServiceUnavailable,
 	}
+	notYet = problem{
+		Type: "urn:gvbll:problem:not-yet", Title: "The prediction is not committed yet",
+		Status: http.StatusGatewayTimeout,
+	}
 	busy = problem{Type: "urn:gvbll:problem:busy", Title: "Too many requests at once", Status: http.StatusServiceUnavailable}
 )
 

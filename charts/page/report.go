@@ -51,7 +51,7 @@ type reportView struct {
 	Omitted                      int // events that are not listed
 	Traffic, Curves, Reliability *plot
 	Heads, Degrees, Classes      table
-	Attributes                   table
+	Attributes, Cohorts          table
 	Reasons                      table
 
 	whole Period
@@ -99,7 +99,7 @@ func verdict(t *calibration.Tally) string {
 }
 
 func (v *reportView) facts() []fact {
-	delay := undefined
+	delay := Undefined
 	if d := v.whole.Delay().Round(time.Millisecond); d != 0 {
 		delay = d.String()
 	}
@@ -142,7 +142,7 @@ func (v *reportView) tables() {
 	v.Heads = groups("Scores by head", "head", v.heads)
 	v.Degrees = groups("Scores by degree", "degree", slices.SortedFunc(slices.Values(v.whole.Degrees),
 		func(a, b Group) int { return cmp.Compare(degree(a.Name), degree(b.Name)) }))
-	v.Attributes = attributeTable(v.whole.Attributes)
+	v.Attributes, v.Cohorts = attributeTable(v.whole.Attributes), cohortTable(v.whole.Cohorts)
 	classes := slices.SortedFunc(slices.Values(v.whole.Classes), func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Labels, a.Labels), cmp.Compare(a.Name, b.Name))
 	})

@@ -30,9 +30,9 @@ type Config struct {
 
 // Limits of requests.
 const (
-	// PredictPath is the only path that accepts a request body.
+	// PredictPath, like DecidePath, accepts a request body.
 	PredictPath = "/v1/predict"
-	// MaxPredictBody is the largest size of that body, in bytes.
+	// MaxPredictBody is the largest size of such a body, in bytes.
 	MaxPredictBody = 1 << 20
 
 	maxNeighbours = 1 << 12 // of a node in a request to PredictPath
@@ -47,6 +47,7 @@ type Server struct {
 	cfg       Config
 	mux       *http.ServeMux
 	ask       atomic.Pointer[func(func(*pipeline.Engine))] // nil until Attach
+	desk      atomic.Pointer[Desk]                         // nil until Decides
 	bodies    chan struct{}                                // holds one element per request whose body is in memory
 	trouble   atomic.Pointer[func() string]                // see Watch
 	questions chan struct{}                                // holds one element per request that uses the engine
@@ -86,14 +87,19 @@ func (s *Server) Attach(ask func(func(*pipeline.Engine))) { s.ask.Store(&ask) }
 func (s *Server) Watch(trouble func() string) { s.trouble.Store(&trouble) }
 
 // ServeHTTP implements [http.Handler]. Unknown paths get 404.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "+
-		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-	s.mux.ServeHTTP(w, r)
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { secured(s.mux).ServeHTTP(w, r) }
+
+// secured answers with the headers that all pages have.
+func secured(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "+
+			"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		pages.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) routes() {
@@ -111,6 +117,7 @@ func (s *Server) routes() {
 	s.api("GET", "/v1/refused", s.refused)
 	s.api("GET", "/v1/status", s.status)
 	s.api("POST", PredictPath, s.predict)
+	s.api("POST", DecidePath, s.decide)
 	s.mux.HandleFunc("GET /v1/openapi.json", file("openapi.json"))
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if allowed(w, r, http.MethodGet) {

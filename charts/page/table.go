@@ -37,7 +37,7 @@ func (t *table) add(name string, values ...string) {
 func (t *table) addClass(classes []Group, c int) {
 	g := &classes[c]
 	t.Label, t.Columns = "Classes", []string{"class", "labels", "predicted", "precision, %", "recall, %", "NLL", "AUC", "avg. prec."}
-	nll := undefined
+	nll := Undefined
 	if g.Labels > 0 {
 		nll = formatted(g.Means().NLL)
 	}
@@ -46,23 +46,23 @@ func (t *table) addClass(classes []Group, c int) {
 		percent(g.Correct, g.Labels), nll, auc, ap)
 }
 
-// ranking formats the AUC and the average precision, both undefined without labels of the class and of others.
+// ranking formats the AUC and the average precision, both Undefined without labels of the class and of others.
 func ranking(o *calibration.Odds) (auc, averagePrecision string) {
 	if o != nil {
 		if auc, ap, ok := o.Ranking(); ok {
 			return formatted(auc), formatted(ap)
 		}
 	}
-	return undefined, undefined
+	return Undefined, Undefined
 }
 
-// undefined stands for a share of nothing.
-const undefined = "–"
+// Undefined stands for a share of nothing, and for a score of too few labels.
+const Undefined = "–"
 
 // percent formats a part of a whole.
 func percent(part, whole int) string {
 	if whole == 0 {
-		return undefined
+		return Undefined
 	}
 	return strconv.FormatFloat(100*float64(part)/float64(whole), 'f', 1, 64)
 }

@@ -6,12 +6,14 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // The bounds of the verdict. They are those of the rule graph:gvbll_verdict:points1h, so that boards, page and status
 // say the same of a graph.
 const (
-	enoughToBlame = 50  // labels
+	enoughToBlame = serve.FewLabels
 	enoughToTrust = 200 // labels
 	muchApart     = 0.5 // of the labels
 	ofOneClass    = 0.98

@@ -26,6 +26,7 @@ import (
 
 type auditCmd struct {
 	Kafka flags.Inputs `embed:""`
+	Cell  flags.Cell   `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
 	Shadow     string `help:"@audit_shadow" type:"path" placeholder:"FILE"`
@@ -41,8 +42,8 @@ var auditHelp = flags.Texts{
 		"are not compared.",
 	"audit_from": "Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has them. What " +
 		"follows is proved, and its state taken on trust.",
-	"audit_state_dir": "Folder for predictions that wait for their label, beyond 1 GiB of memory; removed at the end. Without it " +
-		"they are in memory.",
+	"audit_state_dir": "Folder for what is fetched of a base, and for predictions that wait for their label, beyond 1 GiB of memory; " +
+		"removed at the end. Without it they are in the system's temporary folder, and in memory.",
 }
 
 // Help is shown by gvbll audit --help.
@@ -55,7 +56,7 @@ func (auditCmd) Help() string {
 		"record once, and that each arrival has one prediction or dead letter (docs/upgrade.md)."
 }
 
-// Run replays the ledger and prints how much of what was published agrees.
+// Run replays the ledger, or that of each cell, and prints how much of what was published agrees.
 func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	switch {
 	case (a.From == "") != (a.Base == ""):
@@ -67,51 +68,81 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	g, err := look.Connect(ctx, p, a.Kafka)
+	graphs, done, err := look.ConnectAll(ctx, p, a.Kafka, a.Cell)
 	if err != nil {
 		return err
 	}
-	defer g.Client.Close()
+	defer done()
+	if a.Checkpoint != "" && len(graphs) > 1 {
+		return flags.Usagef("--checkpoint: it is of one cell: give --cell, 0 to %d", len(graphs)-1)
+	}
+	for _, g := range graphs {
+		found, err := a.audit(ctx, p, g, models)
+		switch {
+		case err != nil:
+			err = fmt.Errorf("%s%w", g.Label(), err)
+		case a.JSON && g.Label() == "":
+			err = json.NewEncoder(p.Out).Encode(found)
+		case a.JSON:
+			err = json.NewEncoder(p.Out).Encode(struct {
+				Cell int32 `json:"cell"`
+				audit.Result
+			}{g.Names.Cell, found})
+		default:
+			err = printAudit(p.Out, g.Label(), found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// audit audits a graph.
+func (a auditCmd) audit(ctx context.Context, p flags.Process, g look.Graph, models []*model.Model) (found audit.Result, err error) {
 	from := audit.From{Checkpoint: a.Checkpoint}
 	if a.From != "" {
 		if from.Base, err = replay.FindBase(ctx, g.Client, g.Names.LedgerAt(), a.From); err != nil {
-			return err
+			return found, err
 		}
 	}
 	bases, err := service.OpenBases(p.Log, a.Base, g.Names)
 	if err != nil {
-		return err
+		return found, err
 	}
 	all, err := a.settings(ctx, g.Client, g.Names, models, from)
 	if err != nil {
-		return fmt.Errorf("audit: %w", err)
+		return found, fmt.Errorf("audit: %w", err)
 	}
 	total, err := look.LedgerWindows(ctx, g.Client, g.Names)
 	if err != nil {
-		return err
+		return found, err
 	}
-	if total == 0 {
-		return fmt.Errorf("audit: the ledger %s has no windows, so there is nothing to prove: is --prefix right, and has a worker "+
+	switch {
+	case total == 0 && g.Label() != "": // nothing has come to this cell
+		return found, nil
+	case total == 0:
+		return found, fmt.Errorf("audit: the ledger %s has no windows, so there is nothing to prove: is --prefix right, and has a worker "+
 			"served?", g.Names.Ledger)
 	}
-	var found audit.Result
 	for i, settings := range all {
 		settings.Local.Embeddings = true // compared where they were published
 		settings, removeFiles, err := service.WithFiles(settings, a.state(), p.Log)
 		if err != nil {
-			return err
+			return found, err
 		}
 		defer removeFiles()
 		cfg := service.Terms(p, g.Names, settings, models...)
 		cfg.Checkpoints.Restore, cfg.Checkpoints.Bases.Store = service.Restorer(settings, models...), bases
+		cfg.Checkpoints.Dir = a.StateDir // for what is fetched of a base
 		engine, err := cfg.Models.Fresh()
 		if err != nil {
-			return err
+			return found, err
 		}
-		bar := flags.NewProgress(p.Err, "audit", total)
+		bar := flags.NewProgress(p.Err, g.Label()+"audit", total)
 		more, err := audit.Run(ctx, g.Client, engine, cfg.Replay(), from, func(windows int64) { bar.Set(int(windows), "windows") })
 		if err != nil {
-			return fmt.Errorf("audit, %d windows agree, then: %w", more.Windows, err)
+			return found, fmt.Errorf("audit, %d windows agree, then: %w", more.Windows, err)
 		}
 		if i == 0 {
 			found = more
@@ -119,15 +150,12 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 			found.Merge(more)
 		}
 	}
-	if a.JSON {
-		return json.NewEncoder(p.Out).Encode(found)
-	}
-	return printAudit(p.Out, found)
+	return found, nil
 }
 
-// printAudit prints a line for the whole ledger, after one for each epoch if there are
+// printAudit prints a line for the whole ledger, behind what the graph is called, after one for each epoch if there are
 // several or one is not proved.
-func printAudit(w io.Writer, found audit.Result) error {
+func printAudit(w io.Writer, label string, found audit.Result) error {
 	proved := int64(0)
 	for _, e := range found.Epochs {
 		proved += e.Proved
@@ -144,8 +172,9 @@ func printAudit(w io.Writer, found audit.Result) error {
 			parts = append(parts, fmt.Sprintf("%d windows of another program, settings or model: each record is in "+
 				"one window, each arrival has one of %d predictions", left, e.Checked))
 		}
-		fmt.Fprintf(w, "epoch %d, from window %d on (%s): %s\n", e.Number, e.First, cmp.Or(e.Why, "the first"), strings.Join(parts, "; "))
+		fmt.Fprintf(w, "%sepoch %d, from window %d on (%s): %s\n", label, e.Number, e.First, cmp.Or(e.Why, "the first"), strings.Join(parts, "; "))
 	}
+	fmt.Fprint(w, label)
 	if found.Base != "" {
 		fmt.Fprintf(w, "taken on trust: the state before window %d, which is base %s; the ledger names its hash, "+
 			"and has its chain\nfrom there on: ", found.First, found.Base)

@@ -18,6 +18,7 @@ import (
 
 type deadLettersCmd struct {
 	Kafka flags.Inputs `embed:""`
+	Cell  flags.Cell   `embed:""`
 
 	Reason []string `help:"List only records that were refused for one of these reasons." placeholder:"REASON"`
 	JSON   bool     `help:"Print one JSON object a line, to be edited and given to --resend." name:"json"`
@@ -47,12 +48,12 @@ func (c deadLettersCmd) Run(ctx context.Context, p flags.Process, g flags.Given)
 			return flags.Usagef("--reason %s: give some of %v", reason, event.Reasons())
 		}
 	}
-	client, names, err := c.Kafka.Connect(ctx, p)
+	graph, err := look.ConnectWhole(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	letters := look.LetterBox{Client: client, Names: names}
+	defer graph.Client.Close()
+	letters := look.LetterBox(graph)
 	sent, err := letters.SentAgain(ctx)
 	if err != nil {
 		return err

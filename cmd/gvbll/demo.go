@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,14 +29,13 @@ import (
 )
 
 type demoCmd struct {
-	Data       flags.Data `embed:""`
-	LabelDelay int        `help:"@demo_label_delay" default:"-1"`
-	Rate       float64    `help:"Node events to send a second; 0 for a stream of some 20 seconds." default:"0"`
-	Fast       bool       `help:"Send the stream as fast as it goes, as with --json."`
-	Dir        string     `help:"@demo_dir" type:"path" placeholder:"DIR"`
-	Keep       bool       `help:"Go on serving after the end of the stream, until interrupted."`
-	Exit       bool       `help:"@demo_exit"`
-	JSON       bool       `help:"@demo_json" name:"json"`
+	Data flags.Data `embed:""`
+	Rate float64    `help:"Node events to send a second; 0 for a stream of some 20 seconds." default:"0"`
+	Fast bool       `help:"Send the stream as fast as it goes, as with --json."`
+	Dir  string     `help:"@demo_dir" type:"path" placeholder:"DIR"`
+	Keep bool       `help:"Go on serving after the end of the stream, until interrupted."`
+	Exit bool       `help:"@demo_exit"`
+	JSON bool       `help:"@demo_json" name:"json"`
 
 	Train  modelFlags   `embed:"" group:"training"`
 	Engine flags.Engine `embed:""`
@@ -47,7 +47,6 @@ type demoCmd struct {
 }
 
 var demoHelp = flags.Texts{
-	"demo_label_delay": "Steps between a node and its label; -1 for 2 on the synthetic graph and 0, as in the paper, on --data.",
 	"demo_dir": "Keep the model and the data of the embedded broker in this folder. The same command continues after " +
 		"Ctrl-C or SIGTERM, not after SIGKILL.",
 	"demo_exit": "End after the stream, in a terminal too. Otherwise the page stays there until Enter or Ctrl-C, ten " +
@@ -66,9 +65,6 @@ func (demoCmd) Help() string {
 }
 
 func (d demoCmd) check(g flags.Given) error {
-	if d.LabelDelay < -1 {
-		return flags.Usagef("--label-delay %d: give a number of steps, or -1 for the usual one", d.LabelDelay)
-	}
 	if err := errors.Join(checkRate(d.Rate), d.Data.Check(g), d.Engine.Check(g, d.Train.Head)); err != nil {
 		return err
 	}
@@ -79,15 +75,12 @@ func (d demoCmd) check(g flags.Given) error {
 	)
 }
 
-// delay returns the number of steps between a node and its label.
+// delay returns the number of steps between a node and its label, besides the times of labels: 2 on the synthetic graph unless given.
 func (d demoCmd) delay() int {
-	switch {
-	case d.LabelDelay >= 0:
-		return d.LabelDelay
-	case d.Data.Data != "":
-		return 0
+	if d.Data.Data == "" && !d.Data.LabelDelay.Given() {
+		return 2
 	}
-	return 2
+	return d.Data.LabelDelay.Steps
 }
 
 // usualLength is how long a stream takes that is to be watched.
@@ -130,7 +123,7 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	}
 	d.open(text, set)
 	stream := set.Stream()
-	steps := scored(stream)
+	steps := scored(stream, d.delay())
 	if steps == 0 {
 		return fmt.Errorf("%s: no node of the stream has a label, so there is nothing to score: train on fewer "+
 			"nodes (--train-share)", set.Name)
@@ -180,7 +173,7 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 
 	show := newDemoShow(text, look.NewScreen(text, p), svc.Engine.Serving(), m.ID, demoWindows(stream, d.delay()), steps)
 	svc.Events = []func(replay.Event){replay.On(show.stepped), replay.On(show.committed), replay.On(show.recovered)}
-	svc.Board.Page.Past().Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
+	svc.Board.Page.Past().Expect(int64(len(stream.Context) + sender.Labelled(stream.Due(0)[0])))
 	policy := intake.Schedule{Windows: show.windows}
 	stays := d.Keep || !d.Exit && !d.JSON && flags.IsTerminal(p.Out)
 	if stays {
@@ -248,7 +241,9 @@ func (d demoCmd) open(w io.Writer, set *flags.DataSet) {
 	if d.Data.Data == "" && d.Data.Drift != "none" {
 		changes = ", and what is true of it changes"
 	}
-	if n := d.delay(); n == 1 {
+	if n := d.delay(); set.LabelTime != nil {
+		label = "at its own time" + notDue(set)
+	} else if n == 1 {
 		label = "a step later"
 	} else if n > 1 {
 		label = fmt.Sprintf("%d steps later", n)
@@ -343,14 +338,14 @@ func (d demoCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer) (*m
 	return m, m.Save(path)
 }
 
-// scored returns the number of steps that have labels.
-func scored(s *sender.Stream) (steps int) {
-	for _, step := range s.Steps {
-		if sender.Labelled(step) > 0 {
-			steps++
+// scored returns the number of windows that have labels of the stream, which come so many steps late.
+func scored(s *sender.Stream, delay int) (windows int) {
+	for _, due := range s.Due(delay)[1:] {
+		if slices.ContainsFunc(due, func(i sender.Item) bool { return i.Class != "" && !i.Node.Context }) {
+			windows++
 		}
 	}
-	return steps
+	return windows
 }
 
 // contextWindow bounds the size of a window of context. It is well below the number of
@@ -364,17 +359,16 @@ func demoWindows(s *sender.Stream, delay int) []intake.Size {
 	for left := len(s.Context); left > 0; left -= contextWindow {
 		w = append(w, intake.Size{Nodes: min(left, contextWindow)})
 	}
-	for left := sender.Labelled(s.Context); left > 0; left -= contextWindow {
+	due := s.Due(delay)
+	for left := sender.Labelled(due[0]); left > 0; left -= contextWindow {
 		w = append(w, intake.Size{Labels: min(left, contextWindow)})
 	}
-	for t := range len(s.Steps) + delay {
+	for t, labels := range due[1:] {
 		if t < len(s.Steps) {
 			w = append(w, intake.Size{Nodes: len(s.Steps[t])})
 		}
-		if past := t - delay; past >= 0 {
-			if n := sender.Labelled(s.Steps[past]); n > 0 {
-				w = append(w, intake.Size{Labels: n})
-			}
+		if n := sender.Labelled(labels); n > 0 {
+			w = append(w, intake.Size{Labels: n})
 		}
 	}
 	return w

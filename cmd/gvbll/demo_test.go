@@ -308,7 +308,7 @@ func TestDemoWindows(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("windows %v, want %v", got, want)
 	}
-	if got := scored(s); got != 2 {
+	if got := scored(s, 0); got != 2 {
 		t.Errorf("%d steps have labels, want 2", got)
 	}
 }

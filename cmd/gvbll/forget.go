@@ -19,6 +19,7 @@ import (
 
 type forgetCmd struct {
 	Kafka flags.Kafka `embed:""`
+	Cell  flags.Cell  `embed:""`
 
 	Nodes   []string      `arg:"" name:"node" help:"@forget_nodes"`
 	Wait    bool          `help:"Wait until it is done, and print how far the posterior moved." default:"true" negatable:""`
@@ -57,7 +58,7 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 	if len(ids) > maxForgotten {
 		return flags.Usagef("%d ids in one command: give %d at most, and the others in another", len(ids), maxForgotten)
 	}
-	g, err := look.Connect(ctx, p, c.Kafka)
+	g, err := look.Connect(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	end, err := sendCommand(ctx, g.Client, g.Names.Commands, &event.Command{Name: event.Forget, Nodes: ids})
+	end, err := sendCommand(ctx, g, &event.Command{Name: event.Forget, Nodes: ids})
 	if err != nil {
 		return err
 	}

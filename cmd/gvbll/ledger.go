@@ -11,6 +11,7 @@ import (
 
 type ledgerCmd struct {
 	Kafka flags.Kafka `embed:""`
+	Cell  flags.Cell  `embed:""`
 
 	From int64 `help:"First window to print." default:"0"`
 	JSON bool  `help:"Print the records as they are, one JSON object a line." name:"json"`
@@ -26,7 +27,7 @@ func (ledgerCmd) Help() string {
 
 // Run prints the committed records up to the present end of the ledger.
 func (c ledgerCmd) Run(ctx context.Context, p flags.Process) error {
-	graph, err := look.Connect(ctx, p, c.Kafka)
+	graph, err := look.Connect(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
 	}

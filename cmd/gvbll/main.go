@@ -3,6 +3,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/alecthomas/kong"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
@@ -13,13 +15,14 @@ func main() { program(new(cli)).Main(versionString()) }
 // cli is the command line. Every flag can also be given as an environment
 // variable, GVBLL_ and its name in capitals, and in a file of flags.
 type cli struct {
-	Demo    demoCmd    `cmd:"" help:"Run everything once on this machine: broker, training, stream, late labels, scores." group:"serve"`
-	Train   trainCmd   `cmd:"" help:"Train a model on a data set and save it (Phase 1)." group:"serve"`
-	Work    workCmd    `cmd:"" help:"Classify the nodes of a topic as they arrive, and learn from their labels (Phase 2)." group:"serve"`
-	Retrain retrainCmd `cmd:"" help:"Train a model on what a graph's ledger has, and try it beside the one that serves." group:"serve"`
-	Export  exportCmd  `cmd:"" help:"Write the graph that a ledger has as a data set." group:"serve"`
-	Send    sendCmd    `cmd:"" help:"Send a data set, or a file of events, to the input topics." group:"serve"`
-	Tail    tailCmd    `cmd:"" help:"Print predictions as they are published." group:"serve"`
+	Demo     demoCmd     `cmd:"" help:"Run everything once on this machine: broker, training, stream, late labels, scores." group:"serve"`
+	Backtest backtestCmd `cmd:"" help:"Say how a model would have done on a table with dates and late labels, beside rivals." group:"serve"`
+	Train    trainCmd    `cmd:"" help:"Train a model on a data set and save it (Phase 1)." group:"serve"`
+	Work     workCmd     `cmd:"" help:"Classify the nodes of a topic as they arrive, and learn from their labels (Phase 2)." group:"serve"`
+	Retrain  retrainCmd  `cmd:"" help:"Train a model on what a graph's ledger has, and try it beside the one that serves." group:"serve"`
+	Export   exportCmd   `cmd:"" help:"Write the graph that a ledger has as a data set." group:"serve"`
+	Send     sendCmd     `cmd:"" help:"Send a data set, or a file of events, to the input topics." group:"serve"`
+	Tail     tailCmd     `cmd:"" help:"Print predictions as they are published." group:"serve"`
 
 	Status      statusCmd      `cmd:"" help:"Say how a graph is doing: workers, lag, labels, scores, and what is wrong." group:"operate"`
 	Report      reportCmd      `cmd:"" help:"Write how a graph did over a time as one HTML file." group:"operate"`
@@ -45,14 +48,15 @@ var cliHelp = flags.Texts{
 func program(c *cli) flags.Program {
 	c.Work.Engine, c.Rebase.Engine = flags.NewEngine(), flags.NewEngine()
 	c.Demo.Engine = flags.NewEngine(append(flags.PaperFlags, "coverage", "abstain", "act", "learn-lag")...)
+	c.Backtest.Engine = flags.NewEngine(slices.Concat(flags.PaperFlags, []string{"learn-lag"})...)
 	return flags.Program{
 		Name: "gvbll", Commands: c,
 		Description: "Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can " +
 			"be trusted. Start with 'gvbll demo'.",
 		Vars: kong.Vars{"default_http": "127.0.0.1:8473"},
 		Help: []flags.Texts{
-			cliHelp, auditHelp, deadLettersHelp, demoHelp, exportHelp, forgetHelp, rebaseHelp, reportHelp,
-			retrainHelp, sendHelp, tailHelp, trainHelp, modelHelp, logHelp, workHelp, windowHelp,
+			cliHelp, auditHelp, backtestHelp, deadLettersHelp, demoHelp, exportHelp, forgetHelp, rebaseHelp, reportHelp,
+			retrainHelp, sendHelp, tailHelp, topicsHelp, trainHelp, modelHelp, logHelp, workHelp, windowHelp,
 		},
 	}
 }

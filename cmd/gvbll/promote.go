@@ -12,6 +12,7 @@ import (
 
 type promoteCmd struct {
 	Kafka flags.Kafka `embed:""`
+	Cell  flags.Cell  `embed:""`
 
 	Model string `arg:"" optional:"" help:"Id of the model in the shadow. There is only one, so it can be left out." placeholder:"MODEL-ID"`
 }
@@ -25,11 +26,21 @@ func (promoteCmd) Help() string {
 
 // Run sends the command.
 func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
-	graph, err := look.Connect(ctx, p, c.Kafka)
+	graphs, done, err := look.ConnectAll(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
 	}
-	defer graph.Client.Close()
+	defer done()
+	for _, g := range graphs {
+		if err := c.promote(ctx, p, g); err != nil {
+			return fmt.Errorf("%s%w", g.Label(), err)
+		}
+	}
+	return nil
+}
+
+// promote sends the command to the workers of a graph.
+func (c promoteCmd) promote(ctx context.Context, p flags.Process, graph look.Graph) error {
 	r, err := ledger.Newest(ctx, graph.Client, graph.Names.LedgerAt())
 	switch {
 	case err != nil:
@@ -37,7 +48,7 @@ func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
 	case r == nil:
 		return fmt.Errorf("ledger %s is empty: start 'gvbll work' with --shadow first", graph.Names.Ledger)
 	case c.Model == r.Serves():
-		_, err := fmt.Fprintf(p.Out, "model %s serves already\n", c.Model)
+		_, err := fmt.Fprintf(p.Out, "%smodel %s serves already\n", graph.Label(), c.Model)
 		return err
 	}
 	shadow, err := look.ShadowIn(ctx, graph.Client, graph.Names, r)
@@ -53,10 +64,10 @@ func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
 	if c.Model != shadow {
 		return fmt.Errorf("model %.40s is not in the shadow: model %s is, and model %s serves", c.Model, shadow, r.Serves())
 	}
-	if _, err := sendCommand(ctx, graph.Client, graph.Names.Commands, &event.Command{Name: event.Promote, Model: c.Model}); err != nil {
+	if _, err := sendCommand(ctx, graph, &event.Command{Name: event.Promote, Model: c.Model}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.Out, "sent the command to promote model %s, which takes effect after window %d "+
-		"or a later one\n", c.Model, r.Window)
+	_, err = fmt.Fprintf(p.Out, "%ssent the command to promote model %s, which takes effect after window %d "+
+		"or a later one\n", graph.Label(), c.Model, r.Window)
 	return err
 }

@@ -70,9 +70,9 @@ func (g *testGraph) sendNodes(n int, labelled bool) {
 			node.Neighbours = append(node.Neighbours, id(g.rng.IntN(g.sent)))
 		}
 		key := wire.AppendKey(nil, node.ID)
-		records = append(records, kafka.Record{Topic: g.names.Nodes, Key: key, Value: wire.AppendNode(nil, &node)})
+		records = append(records, kafka.Record{Topic: g.names.Nodes, Partition: g.names.Cell, Key: key, Value: wire.AppendNode(nil, &node)})
 		if labelled {
-			records = append(records, kafka.Record{Topic: g.names.Labels, Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: node.ID, Index: g.rng.Int32N(2)})})
+			records = append(records, kafka.Record{Topic: g.names.Labels, Partition: g.names.Cell, Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: node.ID, Index: g.rng.Int32N(2)})})
 		}
 		g.sent++
 	}

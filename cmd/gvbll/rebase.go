@@ -9,6 +9,8 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -16,6 +18,7 @@ import (
 
 type rebaseCmd struct {
 	flags.Graph
+	Cell flags.Cell `embed:""`
 
 	AcceptGap bool `help:"@rebase_accept_gap"`
 	Restored  bool `help:"@rebase_restored"`
@@ -27,8 +30,8 @@ type rebaseCmd struct {
 var rebaseHelp = flags.Texts{
 	"rebase_accept_gap": "Begin an epoch behind records of the inputs, or windows of the ledger, that are gone, from the newest " +
 		"checkpoint in --state-dir. The ledger names them.",
-	"rebase_restored": "The ledger is a copy of one that is gone: take over its folder of --base, in which no other ledger deletes. " +
-		"Nothing else happens.",
+	"rebase_restored": "Ledger or inputs are copies of what is gone, from a mirror: begin an epoch if the inputs' records have other " +
+		"offsets than the ledger says, and take over its folder of --base, in which no other ledger deletes.",
 }
 
 // Help is shown by gvbll rebase --help.
@@ -51,22 +54,34 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if c.AcceptGap && c.State.StateDir == "" {
 		return flags.Usagef("--accept-gap: give --state-dir with the checkpoints of the graph's last worker")
 	}
-	if c.Restored && (c.State.Base == "" || c.AcceptGap) {
-		return flags.Usagef("--restored: give --base, the address of the bases that the ledger names, and no --accept-gap")
+	if c.Restored && c.AcceptGap {
+		return flags.Usagef("--restored and --accept-gap: give one of them, the first one first")
 	}
 	settings, models, err := c.Open(g)
 	if err != nil {
 		return err
 	}
-	graph, err := look.Connect(ctx, p, c.Kafka)
+	graphs, closing, err := look.ConnectAll(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
 	}
-	defer graph.Client.Close()
-	if c.Restored {
-		return c.takeOver(ctx, p, graph)
+	defer closing()
+	for _, graph := range graphs {
+		if err := c.rebase(ctx, p, graph, settings, models); err != nil {
+			return fmt.Errorf("%s%w", graph.Label(), err)
+		}
 	}
-	if c.AcceptGap { // with the ledger's own terms
+	return nil
+}
+
+// rebase begins the epoch of a graph.
+func (c rebaseCmd) rebase(ctx context.Context, p flags.Process, graph look.Graph, settings pipeline.Config, models []*model.Model) (err error) {
+	if c.Restored && c.State.Base != "" {
+		if err := c.takeOver(ctx, p, graph); err != nil {
+			return err
+		}
+	}
+	if c.AcceptGap || c.Restored { // with the ledger's own terms
 		if settings, err = service.AsWritten(ctx, graph.Client, p, graph.Names, settings, false, models...); err != nil {
 			return err
 		}
@@ -91,11 +106,14 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if err != nil {
 		return err
 	}
-	bar := flags.NewProgress(p.Err, "rebase", windows)
+	bar := flags.NewProgress(p.Err, graph.Label()+"rebase", windows)
 	cfg.Events = replay.On(func(w replay.Stepped) { bar.Set(int(w.Outcome.Window), "windows") })
 	rebase := worker.Rebase
-	if c.AcceptGap {
+	switch {
+	case c.AcceptGap:
 		rebase = worker.AcceptGap
+	case c.Restored:
+		rebase = worker.Restored
 	}
 	done, err := rebase(ctx, graph.Client, engine, cfg, c.Why)
 	switch {
@@ -104,12 +122,14 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	case c.JSON:
 		return json.NewEncoder(p.Out).Encode(done)
 	case !done.Began && c.AcceptGap:
-		_, err = fmt.Fprintf(p.Out, "nothing is gone that is needed: epoch %d goes on\n", done.Epoch)
+		_, err = fmt.Fprintf(p.Out, "%snothing is gone that is needed: epoch %d goes on\n", graph.Label(), done.Epoch)
+	case !done.Began && c.Restored:
+		_, err = fmt.Fprintf(p.Out, "%sthe inputs have the offsets that the ledger says\n", graph.Label())
 	case !done.Began:
-		_, err = fmt.Fprintf(p.Out, "nothing differs: epoch %d goes on. Start 'gvbll work' with these flags; to "+
-			"begin an epoch, give the new model or settings here\n", done.Epoch)
+		_, err = fmt.Fprintf(p.Out, "%snothing differs: epoch %d goes on. Start 'gvbll work' with these flags; to "+
+			"begin an epoch, give the new model or settings here\n", graph.Label(), done.Epoch)
 	default:
-		_, err = fmt.Fprintf(p.Out, "epoch %d begins at window %d, in %v: %s\n", done.Epoch, done.Window,
+		_, err = fmt.Fprintf(p.Out, "%sepoch %d begins at window %d, in %v: %s\n", graph.Label(), done.Epoch, done.Window,
 			done.Took.Round(time.Millisecond), done.Why)
 		if done.Some() && err == nil {
 			_, err = fmt.Fprintf(p.Out, "behind a gap: %s; its state is that before window %d and what is left since, "+
@@ -126,7 +146,7 @@ func (c rebaseCmd) takeOver(ctx context.Context, p flags.Process, g look.Graph) 
 	if err != nil {
 		return err
 	}
-	owner, err := replay.Owner(ctx, g.Client, g.Names.Ledger)
+	owner, err := replay.Owner(ctx, g.Client, g.Names)
 	if err != nil {
 		return err
 	}

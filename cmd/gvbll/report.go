@@ -12,6 +12,7 @@ import (
 
 type reportCmd struct {
 	Kafka flags.Kafka `embed:""`
+	Cell  flags.Cell  `embed:""`
 
 	Since flags.Moment `help:"@report_since" default:"24h" placeholder:"24h"`
 	Until flags.Moment `help:"End of the time: a duration before now, or a time; now when left out." default:"0s" placeholder:"TIME"`
@@ -41,7 +42,7 @@ func (c reportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err := flags.CheckOutput("--out", c.Out); err != nil {
 		return err
 	}
-	g, err := look.Connect(ctx, p, c.Kafka)
+	g, err := look.Connect(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 type retrainCmd struct {
 	Kafka flags.Inputs `embed:""`
+	Cell  flags.Cell   `embed:""`
 	look.Span
 	Train trainFlags `embed:""`
 
@@ -50,7 +51,7 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	if err := flags.CheckFolder("--models", c.Models, 0o755); err != nil {
 		return err
 	}
-	graph, err := look.Connect(ctx, p, c.Kafka)
+	graph, err := look.Connect(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	if err != nil {
 		return err
 	}
-	folder := service.ModelFolder(c.Models)
+	folder := service.NewModelFolder(c.Models)
 	serving, err := c.serving(folder, l)
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 		return err
 	}
 	try := &event.Command{Name: event.Shadow, Model: r.Model.ID, Rule: c.Promote.String()}
-	if _, err := sendCommand(ctx, graph.Client, graph.Names.Commands, try); err != nil {
+	if _, err := sendCommand(ctx, graph, try); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; sent the command to try it\n", file, r.Model.ID, describe(r.Model))
@@ -85,7 +86,7 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 }
 
 // serving returns the model that serves.
-func (c retrainCmd) serving(folder service.ModelFolder, l *look.Log) (*model.Model, error) {
+func (c retrainCmd) serving(folder *service.ModelFolder, l *look.Log) (*model.Model, error) {
 	if c.Serving == "" {
 		return folder.Open(l.Serves)
 	}

@@ -113,7 +113,7 @@ func testRetrain(t *testing.T, sh *shell) {
 	g.await("the labels of an unknown class are refused", func(all []*ledger.Record) bool { return refusedFor(all, event.UnknownClass) == len(born) })
 	standby := work()
 	// A model that no folder has: the command is refused, in every replay alike.
-	_, err = sendCommand(t.Context(), g.client, g.names.Commands, &event.Command{Name: event.Shadow, Model: "0123456789abcdef"})
+	_, err = sendCommand(t.Context(), look.Graph{Client: g.client, Names: g.names}, &event.Command{Name: event.Shadow, Model: "0123456789abcdef"})
 	must(t, err)
 	g.await("the command is refused", func(all []*ledger.Record) bool { return refusedFor(all, event.ImpossibleCommand) == 1 })
 
@@ -122,7 +122,7 @@ func testRetrain(t *testing.T, sh *shell) {
 	if found == nil || !strings.Contains(out, `new classes: ["born"]`) {
 		t.Fatalf("gvbll retrain prints %q, want the model and its new class", out)
 	}
-	id, second := found[1], service.ModelFolder(dir).File(found[1])
+	id, second := found[1], service.NewModelFolder(dir).File(found[1])
 	b, err := model.Open(second)
 	must(t, err)
 	if !b.TrainedOn(born[0]) || !slices.Equal(b.Classes, append(slices.Clone(a.Classes), "born")) {
@@ -165,7 +165,7 @@ func testRetrain(t *testing.T, sh *shell) {
 	// A third model is loaded while a node is forgotten, in place of the one in the shadow.
 	third := idOf(t, gcn)
 	for _, c := range []*event.Command{{Name: event.Shadow, Model: third}, {Name: event.Forget, Nodes: []event.ID{{Str: "node-5"}}}} {
-		_, err = sendCommand(t.Context(), g.client, g.names.Commands, c)
+		_, err = sendCommand(t.Context(), look.Graph{Client: g.client, Names: g.names}, c)
 		must(t, err)
 	}
 	g.awaitShadow(third)

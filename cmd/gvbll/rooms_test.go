@@ -81,7 +81,8 @@ func TestRooms(t *testing.T) {
 		{"posterior", []string{"topics", "gnn", "pipeline", "charts", "cmd", kafka, embedded}, []string{"gnn/kernel", "gnn/kernel/double", "gnn/kernel/level"}},
 		{"charts", []string{"topics", "cmd", kafka, embedded}, []string{meter}},
 		{"cmd/gvbll", []string{"cmd/lab"}, nil},
-		{"cmd/gvbll/flags", []string{"cmd/gvbll/look", "cmd/gvbll/service"}, nil},
+		{"cmd/gvbll/flags", []string{"cmd/gvbll/look", "cmd/gvbll/service", "cmd/gvbll/backtest"}, nil},
+		{"cmd/gvbll/backtest", []string{"cmd/gvbll/look", "cmd/gvbll/service", "cmd/lab"}, nil},
 		{"cmd/gvbll/look", []string{"cmd/gvbll/service"}, nil},
 	} {
 		seen := make(map[string]bool)
@@ -135,6 +136,7 @@ func TestDeterministicRooms(t *testing.T) {
 		{own + "posterior", []string{"inexact normals", "sync"}, "normals begin a training; a sync.Pool of buffers that are written before they are read"},
 		{own + "posterior/calibration", []string{"sync"}, "a sync.Pool of buffers that are written before they are read"},
 
+		{"golang.org/x/text/unicode/norm", []string{"sync"}, "its table of compositions is made once"},
 		{"golang.org/x/sys/cpu", []string{"os"}, "asks what the processor has, for the choice of kernels"},
 	}
 	needed := make(map[string]bool)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/sender"
 )
@@ -16,7 +17,6 @@ type sendCmd struct {
 	Events string       `help:"@send_events" placeholder:"FILE"`
 
 	Labels       string  `help:"@send_labels" enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
-	LabelDelay   int     `help:"Delay of the labels: further steps with --labels predicted, node events with delayed." default:"0"`
 	Rate         float64 `help:"Node events to send a second, or lines of --events; 0 for no limit." default:"0"`
 	Resume       bool    `help:"Leave out the nodes and labels that the topics hold already."`
 	Loop         bool    `help:"@send_loop"`
@@ -36,15 +36,13 @@ var sendHelp = flags.Texts{
 func (sendCmd) Help() string {
 	return "Nodes are sent in order of arrival: first the training and warm-up nodes as context, which the model " +
 		"does not predict, then step after step, each node with the neighbours that came before it or with it. " +
-		"Events have the time at which they are sent, those of a data set with keys their own. While no broker answers " +
+		"Events have the time at which they are sent, those of a data set with keys or with times of labels their own. While no broker answers " +
 		"it waits, and may then send some " +
 		"events twice, which changes nothing."
 }
 
 func (c sendCmd) check(g flags.Given) error {
 	switch {
-	case c.LabelDelay < 0:
-		return flags.Usagef("--label-delay %d: give 0 or more", c.LabelDelay)
 	case c.CreateTopics < 0:
 		return flags.Usagef("--create-topics %d: give a number of partitions, or 0 to create none", c.CreateTopics)
 	}
@@ -89,8 +87,8 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	bar := flags.NewProgress(p.Err, "sent", total)
 	nodes, labels := 0, 0
 	err = sender.Run(ctx, client, stream, sender.Config{
-		Names: names, Labels: sender.Timing(c.Labels), Delay: c.LabelDelay, Rate: c.Rate, Resume: c.Resume,
-		Now: set.Raw == nil, Loop: c.Loop,
+		Names: names, Labels: sender.Timing(c.Labels), Delay: c.Data.LabelDelay.Steps, Rate: c.Rate, Resume: c.Resume,
+		Now: set.Raw == nil && !stream.Timed(), Loop: c.Loop,
 		Progress: func(n, l int) {
 			nodes, labels = n, l
 			bar.Set(min(n, total), fmt.Sprintf("%d nodes, %d labels", n, l))
@@ -99,8 +97,18 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.Out, "sent %d nodes and %d labels\n", nodes, labels)
+	_, err = fmt.Fprintf(p.Out, "sent %d nodes and %d labels%s\n", nodes, labels, notDue(set))
 	return err
+}
+
+// notDue says how many labels were sent at the end though the stream ends before their time.
+func notDue(set *flags.DataSet) string {
+	due := set.Due(set.Split, 0)
+	n := len(due[len(due)-1])
+	if n == 0 || set.LabelTime == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %s of them at the end: their time is after the last node", look.Grouped(n))
 }
 
 // events sends the events of a file.

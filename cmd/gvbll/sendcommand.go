@@ -12,21 +12,21 @@ import (
 
 // sendCommand sends a command to the workers of a graph. It returns the end of the
 // topic afterwards, an offset greater than the command's.
-func sendCommand(ctx context.Context, client *kafka.Client, topic string, c *event.Command) (end int64, err error) {
-	at := kafka.TopicPartition{Topic: topic}
-	if _, err := look.BoundsOf(ctx, client, topic); err != nil {
+func sendCommand(ctx context.Context, g look.Graph, c *event.Command) (end int64, err error) {
+	at := g.Names.At(g.Names.Commands)
+	if _, err := look.BoundsOf(ctx, g.Client, at.Topic); err != nil {
 		return 0, err
 	}
-	p, err := client.NewProducer(ctx, kafka.ProducerConfig{})
+	p, err := g.Client.NewProducer(ctx, kafka.ProducerConfig{})
 	if err != nil {
 		return 0, err
 	}
 	if err := p.Send(ctx, []kafka.Record{{
-		Topic: topic, Value: wire.AppendCommand(nil, c), Time: time.Now(),
+		Topic: at.Topic, Partition: at.Partition, Value: wire.AppendCommand(nil, c), Time: time.Now(),
 		Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}},
 	}}); err != nil {
 		return 0, err
 	}
-	bounds, err := client.Offsets(ctx, topic)
+	bounds, err := g.Client.Offsets(ctx, at.Topic)
 	return bounds[at].End, err
 }

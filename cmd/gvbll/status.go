@@ -8,10 +8,12 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
+	"github.com/gvbll/gvbll/topics/base"
 )
 
 type statusCmd struct {
 	Kafka flags.Inputs `embed:""`
+	Cell  flags.Cell   `embed:""`
 
 	Base string        `help:"Where bases are, as for 'gvbll work': looks whether those that the ledger names are there." placeholder:"URL"`
 	Last time.Duration `help:"Length of the time to look at. It is compared with the same length before." default:"1h"`
@@ -31,11 +33,14 @@ func (c statusCmd) Run(ctx context.Context, p flags.Process) error {
 	if c.Last < time.Second {
 		return flags.Usagef("--last %v: give a duration such as 1h, 1s or more", c.Last)
 	}
-	g, err := look.Connect(ctx, p, c.Kafka)
+	g, err := look.ConnectWhole(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
 	}
 	defer g.Client.Close()
+	if g.Names.Cells > 0 && c.Cell.Cell == nil {
+		return c.cells(ctx, p, g)
+	}
 	members, err := look.MembersOf(ctx, g.Client, g.Names)
 	if err != nil {
 		return err
@@ -55,6 +60,25 @@ func (c statusCmd) Run(ctx context.Context, p flags.Process) error {
 	}
 	if err == nil && len(st.Wrong) > 0 {
 		err = errors.New("something is wrong: " + st.Wrong[0].What)
+	}
+	return err
+}
+
+// cells prints the status of a graph of several cells.
+func (c statusCmd) cells(ctx context.Context, p flags.Process, g look.Graph) error {
+	st, err := look.ReadCells(ctx, g, c.Kafka.Prefix, c.Last, func(of look.Graph) (base.Store, error) {
+		return service.OpenBases(p.Log, c.Base, of.Names)
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = flags.PrintJSON(p.Out, st)
+	} else {
+		err = st.Print(p.Out)
+	}
+	if wrong := st.Wrong(); err == nil && wrong != "" {
+		err = errors.New("something is wrong: " + wrong)
 	}
 	return err
 }

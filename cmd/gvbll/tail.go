@@ -22,6 +22,7 @@ import (
 
 type tailCmd struct {
 	Kafka flags.Kafka `embed:""`
+	Cell  flags.Cell  `embed:""`
 
 	Offset  offsetFlag   `help:"@tail_offset" short:"o" default:"beginning" placeholder:"beginning"`
 	Since   flags.Moment `help:"@tail_since" placeholder:"TIME"`
@@ -44,7 +45,7 @@ func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	if err := g.Check(flags.NoEffect(t.Since != (flags.Moment{}), "no effect with --since: leave out one of them", "offset")); err != nil {
 		return err
 	}
-	graph, err := look.Connect(ctx, p, t.Kafka)
+	graph, err := look.ConnectWhole(ctx, p, t.Kafka, t.Cell)
 	if err != nil {
 		return err
 	}

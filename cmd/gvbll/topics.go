@@ -14,13 +14,22 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
+// maxCells bounds the cells of a graph: brokers and workers keep something for each.
+const maxCells = 100_000
+
 type topicsCmd struct {
 	Kafka flags.Inputs `embed:""`
 
 	Create      bool `help:"Create the topics that are missing."`
 	Partitions  int  `help:"Partitions of the topics of nodes, labels and predictions to create." default:"1"`
+	Cells       int  `help:"@topics_cells" default:"1"`
 	Replication int  `help:"Replication factor of the topics to create; -1 for the broker's default." default:"-1"`
 	JSON        bool `help:"Print JSON." name:"json"`
+}
+
+var topicsHelp = flags.Texts{
+	"topics_cells": "Graphs that the topics have, each in a partition of every one: a producer's keys decide which. More than " +
+		"there are adds cells to such a graph.",
 }
 
 // Help is shown by gvbll topics --help.
@@ -33,7 +42,13 @@ func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if t.Partitions < 1 {
 		return flags.Usagef("--partitions %d: give at least 1", t.Partitions)
 	}
-	if err := g.Check(flags.NoEffect(!t.Create, "no effect without --create: add it", "partitions", "replication")); err != nil {
+	if t.Cells < 1 || t.Cells > maxCells {
+		return flags.Usagef("--cells %d: give 1 to %d", t.Cells, maxCells)
+	}
+	if err := g.Check(
+		flags.NoEffect(!t.Create, "no effect without --create: add it", "partitions", "replication", "cells"),
+		flags.NoEffect(t.Cells > 1, "no effect with --cells: each has one of every topic", "partitions"),
+	); err != nil {
 		return err
 	}
 	c, names, err := t.Kafka.Connect(ctx, p)
@@ -43,7 +58,7 @@ func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	defer c.Close()
 	var created []string
 	if t.Create {
-		if created, err = topics.Create(ctx, c, names, topics.Layout{Partitions: t.Partitions, Replication: t.Replication}); err != nil {
+		if created, err = topics.Create(ctx, c, names, topics.Layout{Partitions: t.Partitions, Replication: t.Replication, Cells: t.Cells}); err != nil {
 			return err
 		}
 	}
@@ -52,7 +67,7 @@ func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if err != nil {
 		return err
 	}
-	unfit := topics.CheckWhole(ctx, c, names)
+	names, unfit := topics.Divided(ctx, c, names)
 	type row struct {
 		Topic      string `json:"topic"`
 		Partitions int    `json:"partitions"`
@@ -77,7 +92,7 @@ func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%d\t%s\n", r.Topic, r.Partitions, r.State)
 	}
-	if err := cmp.Or(w.Flush(), unfit); err != nil || have[names.Ledger] == 0 {
+	if err := cmp.Or(w.Flush(), unfit); err != nil || have[names.Ledger] == 0 || names.Cells > 0 {
 		return err
 	}
 	newest, err := ledger.Newest(ctx, c, names.LedgerAt())

@@ -116,7 +116,7 @@ func (trainCmd) Help() string {
 
 // Run trains a model and saves it.
 func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
-	if err := errors.Join(c.Data.Check(g), c.Train.check(g), c.Log.check(g)); err != nil {
+	if err := errors.Join(c.Data.Check(g), c.Train.check(g), c.Log.check(g, !c.Data.LabelDelay.Timed())); err != nil {
 		return err
 	}
 	switch _, err := os.Stat(c.Out); {
@@ -174,7 +174,7 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 	g, err := look.Connect(ctx, p, flags.Inputs{
 		Kafka:        flags.Kafka{Brokers: c.Log.Brokers, Prefix: c.Log.Prefix, Security: c.Log.Security},
 		InputsPrefix: c.Log.InputsPrefix, NodesTopic: c.Log.NodesTopic, LabelsTopic: c.Log.LabelsTopic,
-	})
+	}, c.Log.Cell)
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,8 @@ type logFlags struct {
 	NodesTopic   string `help:"Topic of nodes, if its name is not the prefix and .nodes." placeholder:"TOPIC" group:"log"`
 	LabelsTopic  string `help:"Topic of labels, if its name is not the prefix and .labels." placeholder:"TOPIC" group:"log"`
 	look.Span
-	Serving string `help:"@log_serving" type:"existingfile" placeholder:"FILE" group:"log"`
+	Cell    flags.Cell `embed:""`
+	Serving string     `help:"@log_serving" type:"existingfile" placeholder:"FILE" group:"log"`
 
 	Security flags.Security `embed:"" group:"security"`
 }
@@ -306,11 +307,12 @@ func (f logFlags) given(g flags.Given) bool {
 	return g.OnLine("brokers")
 }
 
-func (f logFlags) check(g flags.Given) error {
+func (f logFlags) check(g flags.Given, delayed bool) error {
 	if f.given(g) {
 		return g.Check(flags.NoEffect(true, "no effect with --brokers, which trains on a ledger: leave out one of them",
-			"data", "drift", "train-share", "train-until", "steps", "if-missing"))
+			"data", "drift", "train-share", "train-until", "label-delay", "steps", "if-missing"))
 	}
-	return g.Check(flags.NoEffect(true, "no effect without --brokers: add it, or leave this out", "since", "until",
+	return g.Check(flags.NoEffect(delayed, "no effect: a training knows the labels that have come by their times: give one such as 30d",
+		"label-delay"), flags.NoEffect(true, "no effect without --brokers: add it, or leave this out", "since", "until",
 		"serving", "inputs-prefix", "nodes-topic", "labels-topic"))
 }

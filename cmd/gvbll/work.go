@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
+	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type workCmd struct {
@@ -37,6 +39,7 @@ type workCmd struct {
 	Output         string        `help:"@work_output" default:"msgpack" placeholder:"msgpack" group:"kafka"`
 	CopyHeaders    []string      `help:"@work_copy_headers" placeholder:"KEY,…" group:"kafka"`
 	Compression    string        `help:"@work_compression" enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
+	Decide         bool          `help:"@work_decide" group:"http"`
 	SessionTimeout time.Duration `help:"@work_session_timeout" default:"10s" group:"kafka"`
 }
 
@@ -54,6 +57,8 @@ var workHelp = flags.Texts{
 	"work_copy_headers": "Headers that predictions and dead letters take over from the records that they are of, such as " +
 		"traceparent.",
 	"work_compression": "Compression of the records that are written: none, gzip, snappy, lz4 or zstd.",
+	"work_decide": "Answer POST /v1/decide: an event is sent to the nodes topic as its producer would, and the call waits for its " +
+		"committed prediction (docs/api.md). Beyond this machine --http-config must ask for passwords.",
 	"work_session_timeout": "Time without a sign of life from the owner of the graph after which a standby takes over. Brokers allow " +
 		"6s and more by default.",
 }
@@ -168,50 +173,73 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return err
 	}
 	defer web.Close()
-	create := topics.Create
-	if w.BeginAgain {
-		create = topics.Recreate
-	}
-	client, names, err := connectOrCreate(ctx, p, w.Kafka, w.CreateTopics, create)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if err := topics.CheckWhole(ctx, client, names); err != nil {
-		return err
-	}
-	set := service.Setup{
-		Process: p, Graph: w.Kafka.Prefix, InForce: flags.InForce(k, g), Web: web, Names: names,
-		State: w.State, Config: cfg, Rebase: w.Rebase, Models: models, Folder: service.ModelFolder(w.Models),
-	}
-	s, err := service.New(ctx, client, set)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	work := s.Terms()
-	work.Terms.Registry = schemas
-	if schemas != nil && cfg.FirstReading {
-		return flags.Usagef("--registry: gvbll 1.0.0 began this ledger, and read no records in Avro or Protobuf: begin an epoch " +
-			"with 'gvbll rebase' first (docs/upgrade.md)")
-	}
-	p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes",
-		len(work.Terms.Classes), "topics", names.Nodes, "http", web.URL())
-	if w.Kafka.InputsPrefix != "" && w.Kafka.InputsPrefix != w.Kafka.Prefix {
-		p.Log.Info("windows are cut anew, not where the other deployment cut them: scores are on equal terms with "+
-			"those of other workers that read its inputs so, not with its own",
-			"prefix", w.Kafka.Prefix, "inputs-prefix", w.Kafka.InputsPrefix)
+	if w.Decide && !web.Guarded() {
+		return flags.Usagef("--decide: whoever reaches --http %s could send events: ask for passwords with --http-config, or listen on 127.0.0.1", w.HTTP.HTTP)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(ctx) }()
-	work.Policy, work.Publishing.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
-	work.Publishing.Compression, work.Rebase, work.Publishing.Output = w.Compression, w.Rebase, wire.Encoding("application/"+encoding)
-	work.BeginAgain, work.Publishing.CopyHeaders = w.BeginAgain, w.CopyHeaders
-	bases := &work.Checkpoints.Bases
-	bases.Every, bases.Keep, bases.Purge = w.BaseEvery.Every, w.BaseEvery.Keep, w.Purge
-	err = s.Run(ctx, client, work)
+	create := topics.Create
+	if w.BeginAgain {
+		create = topics.Recreate
+	}
+	client, names, err := connectOrCreate(ctx, p, w.Kafka, w.CreateTopics, create)
+	for away := (*kafka.AwayError)(nil); errors.As(err, &away) && ctx.Err() == nil; {
+		p.Log.Warn("this start waits for Kafka", "err", away)
+		web.WaitFor("waiting for Kafka: " + away.Error())
+		client, names, err = connectOrCreate(ctx, p, w.Kafka, w.CreateTopics, create)
+	}
+	web.WaitFor("")
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if names, err = topics.Divided(ctx, client, names); err != nil {
+		return err
+	}
+	set := service.Setup{
+		Process: p, Graph: w.Kafka.Prefix, InForce: flags.InForce(k, g), Web: web, Names: names,
+		State: w.State, Config: cfg, Rebase: w.Rebase, Models: models, Decide: w.Decide,
+	}
+	if w.Models != "" {
+		set.Folder = service.NewModelFolder(w.Models)
+	}
+	if schemas != nil && cfg.FirstReading {
+		return flags.Usagef("--registry: gvbll 1.0.0 began this ledger, and read no records in Avro or Protobuf: begin an epoch " +
+			"with 'gvbll rebase' first (docs/upgrade.md)")
+	}
+	configure := func(work *worker.Config) {
+		work.Terms.Registry = schemas
+		work.Policy, work.Publishing.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
+		work.Publishing.Compression, work.Rebase, work.Publishing.Output = w.Compression, w.Rebase, wire.Encoding("application/"+encoding)
+		work.BeginAgain, work.Publishing.CopyHeaders = w.BeginAgain, w.CopyHeaders
+		bases := &work.Checkpoints.Bases
+		bases.Every, bases.Keep, bases.Purge = w.BaseEvery.Every, w.BaseEvery.Keep, w.Purge
+	}
+	var run func(context.Context) error
+	if names.Cells > 0 {
+		f := service.NewFleet(client, set, configure)
+		run = func(ctx context.Context) error { return f.Run(ctx, w.SessionTimeout) }
+		p.Log.Info("working", "model", models[0].ID, "cells", names.Cells, "topics", names.Nodes, "http", web.URL())
+	} else {
+		s, err := service.New(ctx, client, set)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		work := s.Terms()
+		configure(&work)
+		run = func(ctx context.Context) error { return s.Run(ctx, client, work) }
+		p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes",
+			len(work.Terms.Classes), "topics", names.Nodes, "http", web.URL())
+	}
+	if w.Kafka.InputsPrefix != "" && w.Kafka.InputsPrefix != w.Kafka.Prefix {
+		p.Log.Info("windows are cut anew, not where the other deployment cut them: scores are on equal terms with "+
+			"those of other workers that read its inputs so, not with its own",
+			"prefix", w.Kafka.Prefix, "inputs-prefix", w.Kafka.InputsPrefix)
+	}
+	err = run(ctx)
 	stop()
 	if e := <-served; err == nil {
 		err = e

@@ -39,7 +39,11 @@ func (coverageCmd) Help() string {
 
 // Run measures every combination and prints a table, or JSON.
 func (c coverageCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
-	plan, err := c.Plan.plan(g)
+	var bySteps flags.Delay
+	if err := bySteps.UnmarshalText([]byte("0")); err != nil {
+		return err
+	}
+	plan, err := c.Plan.plan(g, bySteps)
 	if err != nil {
 		return err
 	}

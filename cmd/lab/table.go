@@ -22,19 +22,19 @@ import (
 type tableCmd struct {
 	Plan planFlags `embed:""`
 
-	Systems    []string `help:"Systems to run; those of the paper when left out, without its Gaussian processes: ${systems}." placeholder:"NAME"`
-	Delay      int      `help:"@table_delay" default:"0"`
-	LearnLag   int      `help:"@table_learn_lag" default:"0"`
-	LabelShare float64  `help:"Share of the stream's nodes, drawn at random, whose label comes; all are scored." default:"1"`
-	LabelRates string   `help:"@table_label_rates" placeholder:"CLASS=SHARE,..."`
-	Results    string   `help:"@table_results" default:"table-results.jsonl" type:"path" placeholder:"FILE"`
-	JSON       string   `help:"@table_json" name:"json" type:"path" placeholder:"FILE"`
-	Plots      string   `help:"Folder to write plots into, as SVG: scores by step, and reliability." type:"path" placeholder:"DIR"`
+	Systems    []string    `help:"Systems to run; those of the paper when left out, without its Gaussian processes: ${systems}." placeholder:"NAME"`
+	LabelDelay flags.Delay `help:"@table_delay" name:"delay" placeholder:"30d"`
+	LearnLag   int         `help:"@table_learn_lag" default:"0"`
+	LabelShare float64     `help:"Share of the stream's nodes, drawn at random, whose label comes; all are scored." default:"1"`
+	LabelRates string      `help:"@table_label_rates" placeholder:"CLASS=SHARE,..."`
+	Results    string      `help:"@table_results" default:"table-results.jsonl" type:"path" placeholder:"FILE"`
+	JSON       string      `help:"@table_json" name:"json" type:"path" placeholder:"FILE"`
+	Plots      string      `help:"Folder to write plots into, as SVG: scores by step, and reliability." type:"path" placeholder:"DIR"`
 }
 
 var tableHelp = flags.Texts{
-	"table_delay": "Steps between a node and its label. Left out, labels come at their own times where the data set has a column " +
-		"label_time, and else at once.",
+	"table_delay": "Time between a node and its label, such as 30d, or a number of steps. Left out, labels come at their own times where the " +
+		"data set has a column label_time, and else at once.",
 	"table_learn_lag": "Steps by which GVBLL and the pools learn labels late, as 'gvbll work --learn-lag' does by windows.",
 	"table_label_rates": "Shares of the labels of classes that come, such as ok=0.1; all of those of other classes. The system " +
 		"pool-rates is told of it, pool-counted counts it.",
@@ -61,7 +61,7 @@ type planFlags struct {
 	Nodes      int      `help:"Number of nodes of the synthetic graphs; 169343 is the size of ogbn-arxiv." default:"20000" group:"data"`
 	Protocol   []string `help:"@plan_protocol" default:"strict" enum:"strict,full,transductive" placeholder:"NAME" group:"data"`
 	Seeds      int      `help:"Number of seeds, from 1 on, of the split, the training and all draws." default:"10" group:"data"`
-	TrainUntil *float64 `help:"@plan_train_until" placeholder:"TIME" group:"data"`
+	TrainUntil string   `help:"@plan_train_until" placeholder:"TIME" group:"data"`
 	TrainShare float64  `help:"@plan_train_share" default:"0" group:"data"`
 	Steps      int      `help:"@plan_steps" default:"0" group:"data"`
 	Parallel   int      `help:"Number of data sets and seeds to work on at once; 0 for the number of processors." default:"0" group:"data"`
@@ -81,7 +81,7 @@ var planHelp = flags.Texts{
 		"words-none and so on have 600 binary words as features instead of 128 numbers.",
 	"plan_protocol": "What embeddings see: strict, the graph of the nodes that have arrived, or full, the whole graph. Training " +
 		"sees the training nodes alone with either; with transductive it sees the whole graph, too, and the training nodes' labels.",
-	"plan_train_until": "Train on the labelled nodes whose time is before this number, in the data set's own unit.",
+	"plan_train_until": "Train on the nodes before this time whose labels have come by then: a date such as 2025-11-20, or a time as the data set has it.",
 	"plan_train_share": "Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps " +
 		"the split of the data set (docs/datasets.md).",
 	"plan_steps":     "Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md).",
@@ -94,9 +94,9 @@ func (f planFlags) check(g flags.Given) error {
 		return flags.Usagef("--seeds %d: give at least 1", f.Seeds)
 	case f.Parallel < 0:
 		return flags.Usagef("--parallel %d: give a positive number, or 0 for the number of processors", f.Parallel)
-	case f.TrainShare > 0 && f.TrainUntil != nil:
-		return flags.Usagef("--train-share %v and --train-until %v both choose the training nodes: "+
-			"leave out one of them", f.TrainShare, *f.TrainUntil)
+	case f.TrainShare > 0 && f.TrainUntil != "":
+		return flags.Usagef("--train-share %v and --train-until %s both choose the training nodes: "+
+			"leave out one of them", f.TrainShare, f.TrainUntil)
 	case len(f.Data)+len(f.Drift) == 0:
 		return flags.Usagef("no data: give --data DIR,DIR or --drift none,strong")
 	}
@@ -105,7 +105,7 @@ func (f planFlags) check(g flags.Given) error {
 }
 
 // plan opens the data sets.
-func (f planFlags) plan(g flags.Given) (table.Plan, error) {
+func (f planFlags) plan(g flags.Given, delay flags.Delay) (table.Plan, error) {
 	if err := f.check(g); err != nil {
 		return table.Plan{}, err
 	}
@@ -130,10 +130,17 @@ func (f planFlags) plan(g flags.Given) (table.Plan, error) {
 	}
 	for _, path := range f.Data {
 		d, err := flags.OpenData(path)
+		if err == nil {
+			err = delay.Apply(d)
+		}
 		if err != nil {
 			return p, err
 		}
-		p.Sources = append(p.Sources, table.Of(d, dataset.Cut{Share: f.TrainShare, Until: f.TrainUntil, Steps: f.Steps}))
+		until, err := flags.Until(d, f.TrainUntil)
+		if err != nil {
+			return p, err
+		}
+		p.Sources = append(p.Sources, table.Of(d, dataset.Cut{Share: f.TrainShare, Until: until, Steps: f.Steps}))
 	}
 	for _, name := range f.Drift {
 		c, err := dataset.DriftPreset(name)
@@ -159,9 +166,6 @@ func (f planFlags) plan(g flags.Given) (table.Plan, error) {
 
 // Run measures what the file of results does not hold yet, and prints the table.
 func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
-	if c.Delay < 0 {
-		return flags.Usagef("--delay %d: give a number of steps, or 0 for labels at once", c.Delay)
-	}
 	if c.LearnLag < 0 || c.LearnLag > pipeline.MostLearnLag/3 {
 		return flags.Usagef("--learn-lag %d: give a number of steps up to %d, or 0 for none", c.LearnLag, pipeline.MostLearnLag/3)
 	}
@@ -172,13 +176,12 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	if err != nil {
 		return flags.Usagef("--%w", err)
 	}
-	plan, err := c.Plan.plan(g)
+	plan, err := c.Plan.plan(g, c.LabelDelay)
 	if err != nil {
 		return err
 	}
-	plan.Settings.LabelTimes = !g.OnLine("delay")
 	plan.Settings.LearnLag, plan.Settings.Rates = c.LearnLag, rates
-	plan.Settings.Delay, plan.Settings.Withheld, plan.Systems = c.Delay, 1-c.LabelShare, c.Systems
+	plan.Settings.Delay, plan.Settings.Withheld, plan.Systems = c.LabelDelay.Steps, 1-c.LabelShare, c.Systems
 	if len(plan.Systems) == 0 {
 		plan.Systems = table.Systems
 	}

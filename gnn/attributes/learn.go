@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -23,13 +24,14 @@ type Column struct {
 	Texts []string
 	Note  string // what Infer was unsure of, in a line for people
 
-	inferred, comma bool // Infer chose the kind; the numbers have decimal commas
+	inferred, comma bool   // Infer chose the kind; the numbers have decimal commas
+	mixed           string // what Infer found of other kinds
 }
 
 // Given is what dataset.json says of a column: its kind, or {"kind": "time", "unit": "s"}.
 type Given struct {
 	Kind Kind   `json:"kind"`
-	Unit string `json:"unit"`
+	Unit string `json:"unit,omitempty"`
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -41,6 +43,33 @@ func (g *Given) UnmarshalJSON(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	return d.Decode((*given)(g))
+}
+
+// IsGiven reports whether the column's kind was given, and not inferred.
+func (c *Column) IsGiven() bool { return c.Kind != "" && !c.inferred }
+
+// Give gives the column the kind that a schema has for its name, and reports whether it has one. Numbers that came as truth
+// values or with decimal commas are written as a table has them.
+func (c *Column) Give(s *Schema) bool {
+	if s == nil {
+		return false
+	}
+	i := slices.IndexFunc(s.Attributes, func(a Attribute) bool { return a.Name == c.Name })
+	if i < 0 {
+		return false
+	}
+	a := &s.Attributes[i]
+	if c.Kind, c.Unit = a.Kind, a.Unit; a.Log {
+		c.Kind = Log
+	}
+	for row, text := range c.Texts {
+		if v, ok := spelling.WithComma(text); a.Comma && ok {
+			c.Texts[row] = strconv.FormatFloat(v, 'f', -1, 64)
+		} else if v, ok := spelling.Bool(text); a.Kind == Number && ok { // as an event may have it
+			c.Texts[row] = map[bool]string{true: "1", false: "0"}[v]
+		}
+	}
+	return true
 }
 
 // Infer sets the kinds of columns that have none, from all their texts, and checks those that are given. A kind holds
@@ -114,11 +143,16 @@ func (t *tried) count(is bool, row int, text string) {
 // Times in milliseconds of the years 1990 to 2100.
 const firstMillis, lastMillis = 631_152_000_000, 4_102_444_800_000
 
+// firstDate is 1901, in milliseconds: dates before it stand for none in most tables that have them.
+const firstDate = -2_177_452_800_000
+
 // infer sets the kind by the texts.
 func (c *Column) infer() error {
 	distinct := make(map[string]bool)
 	n, words, gapWords, gapWord := 0, 0, 0, ""
-	comma, unparted, inUnit := 0, 0, make(map[string]int)
+	comma, unparted := 0, 0
+	var doubt Doubt
+	far, farText := 0, "" // dates of no year that people enter
 	var number, boolean, instant, decimal, amount, dateLike, vector tried
 	width := c.width() // of lists of numbers
 	for row, text := range c.Texts {
@@ -142,7 +176,12 @@ func (c *Column) infer() error {
 		number.count(isNumber, row, text)
 		_, isBoolean := spelling.Bool(text)
 		boolean.count(isBoolean, row, text)
-		_, isDate := spelling.Date(text)
+		at, isDate := spelling.Date(text)
+		if isDate && (at < firstDate || at >= lastMillis || at == 0) {
+			if far++; farText == "" {
+				farText = text
+			}
+		}
 		isMillis := isNumber && v >= firstMillis && v < lastMillis // beside dates, they are as certain
 		instant.count(isDate || isMillis, row, text)
 		_, isDecimal := spelling.WithComma(text)
@@ -156,12 +195,8 @@ func (c *Column) infer() error {
 		amount.count(isNumber || spelling.IsAmount(text), row, text)
 		vector.count(width > 1 && isVector(text, width), row, text)
 		dateLike.count(isDate || !isNumber && spelling.LooksLikeDate(text), row, text)
-		if isNumber && v == math.Trunc(v) && math.Abs(v) < 1<<62 {
-			unit := spelling.Guess(int64(v))
-			if isMillis {
-				unit = "ms"
-			}
-			inUnit[unit]++
+		if isNumber {
+			doubt.Add(text, v)
 		}
 	}
 	nearly := n - n/20 // values that make a kind, if the others are mended
@@ -180,16 +215,11 @@ func (c *Column) infer() error {
 	case n == 0 && gapWords > 0:
 		c.Kind = Category
 	case number.n == n:
-		note := ""
-		for unit, k := range inUnit {
-			if k == n && unit != "" && unit != "days" {
-				note = fmt.Sprintf("looks like times since 1970: if so, give \"columns\": {%q: {\"kind\": \"time\", "+
-					"\"unit\": %q}} in dataset.json", c.Name, unit)
-			}
-		}
-		return ofKind(Number, note)
+		return ofKind(Number, doubt.Note(c.Name))
 	case boolean.n == n:
 		return ofKind(Boolean, "")
+	case instant.n == n && far > 0:
+		return ofKind(Time, fmt.Sprintf("%.20q is one of %d far times: if they stand for none, leave them empty", farText, far))
 	case instant.n == n:
 		return ofKind(Time, "")
 	case comma > 0 && decimal.n == n && unparted > 0:
@@ -216,16 +246,32 @@ func (c *Column) infer() error {
 	default:
 		c.Kind = Category
 	}
+	if c.Kind == Category {
+		c.Note = Alike(slices.Sorted(maps.Keys(distinct)))
+	}
 	if gapWords > 0 && c.Kind == Category && !spelling.IsGap(gapWord) {
 		c.Note = fmt.Sprintf("%.20q is one of its values, not a gap (%d)", gapWord, gapWords)
 	}
 	for _, t := range []*tried{&number, &instant, &boolean, &vector} {
-		if 3*t.n >= n {
-			c.Note = fmt.Sprintf("%d of %d values are numbers, dates, truth values or lists of numbers, and others are text, such as "+
-				"%.40q in row %d: is that right?", t.n, n, t.odd, t.row)
+		if n > 0 && 3*t.n >= n {
+			c.mixed = fmt.Sprintf(", and %d of %d values are numbers, dates, truth values or lists of numbers, and others are not, "+
+				"such as %.40q in row %d", t.n, n, t.odd, t.row)
+			c.Note = strings.TrimPrefix(c.mixed, ", and ") + ": is that right?"
 		}
 	}
 	return nil
+}
+
+// Alike says which two names differ by capitals only, in a line for people; nothing if none do.
+func Alike(names []string) string {
+	seen := make(map[string]string, len(names))
+	for _, name := range names {
+		if other, twice := seen[strings.ToLower(spelling.Name(name))]; twice && spelling.Name(name) != spelling.Name(other) {
+			return fmt.Sprintf("%.40q and %.40q differ by capitals only, and are two", other, name)
+		}
+		seen[strings.ToLower(spelling.Name(name))] = name
+	}
+	return ""
 }
 
 // Learn learns a schema from the given rows of columns whose kinds are known. times are those
@@ -244,7 +290,9 @@ func Learn(columns []Column, times []int64, rows []int32) (*Schema, error) {
 	}
 	full := 0
 	e := NewEncoder(s)
-	for _, row := range rows {
+	var some []gnn.Vector
+	every := len(rows)/likeRows + 1
+	for i, row := range rows {
 		x, err := EncodeRow(e, columns, times, int(row))
 		if err != nil {
 			return nil, err
@@ -255,9 +303,13 @@ func Learn(columns []Column, times []int64, rows []int32) (*Schema, error) {
 				full--
 			}
 		}
+		if i%every == 0 && len(x.Dense) <= likeMost {
+			some = append(some, gnn.Vector{Dense: slices.Clone(x.Dense)})
+		}
 		e.Reset()
 	}
 	s.Sparse = s.Width() > maxDense && float64(full) <= maxDensity*float64(len(rows))*float64(s.Width())
+	s.learnLikeness(some)
 	return s, nil
 }
 
@@ -277,6 +329,9 @@ func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
 		}
 	}
 	a.Gaps = 1 - share(len(known), len(rows))
+	if len(known) == 0 && len(rows) > 0 && c.Note == "" {
+		c.Note = "has no value in the rows that train: leave it out, or train on more rows"
+	}
 	switch c.Kind {
 	case Number, Log:
 		a.Kind, a.Log = Number, c.Kind == Log
@@ -317,11 +372,10 @@ func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
 			c.Note = fmt.Sprintf("%d of %d training rows have a value that comes fewer than %d times, and are as one",
 				len(known)-listed, len(known), leastRows)
 		}
-		if few := len(known)/10 + 1; c.inferred && listed < few && len(known) >= leastKnown &&
-			(len(count) > len(known)-few || len(known) >= 10*leastKnown) {
-			return a, fmt.Errorf("hardly a value comes %d times in %d training rows, such as %.40q: leave the column "+
+		if c.inferred && listed < len(known)/10+1 && len(known) >= leastKnown {
+			return a, fmt.Errorf("hardly a value comes %d times in %d training rows, such as %.40q%s: leave the column "+
 				"out, or give \"columns\": {%q: \"text\"} in dataset.json, or \"category\" if it is to be one "+
-				"all the same", leastRows, len(known), c.Texts[known[0]], c.Name)
+				"all the same", leastRows, len(known), c.Texts[known[0]], c.mixed, c.Name)
 		}
 		slices.Sort(a.Values)
 	case Time:

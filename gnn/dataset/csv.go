@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// readCSV calls header with the fields of a table's first line and row with those of
+// ReadCSV calls header with the fields of a table's first line and row with those of
 // every other record, as many as the header has, without the spaces around them. Empty
 // lines are skipped. A quoted field may have line breaks, which become spaces. Fields end in a comma; or in what a first line
 // such as sep=; names; or, where the header has no comma, in its semicolons or tabs. No record takes more memory than maxLine.
-func readCSV(file io.Reader, path string, header, row func(fields []string) error) error {
+func ReadCSV(file io.Reader, path string, header, row func(fields []string) error) error {
 	width, mark := -1, byte(0)
 	var open []byte // a record with a quote that is not closed yet
 	began := 0

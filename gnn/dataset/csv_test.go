@@ -52,6 +52,9 @@ func TestOpenCSV(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := want
+			if c.what == "with label times" {
+				want.Notes = []string{"1 labels come before their nodes, and are taken to come with them"}
+			}
 			if strings.Contains(c.what, "label") {
 				want.LabelTime = []float64{2017, Never, 2019.5}
 			}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/spelling"
@@ -32,7 +34,8 @@ type description struct {
 	// Unlabelled are the labels that stand for none. Where they are given, no others but gaps do.
 	Unlabelled []string `json:"unlabelled,omitempty"`
 
-	path string // of the file, without its ending
+	path   string   // of the file, without its ending
+	unused []string // of Unlabelled: what no node has
 }
 
 // splitSizes is a split of nodes that are listed in order of arrival: the first Train of
@@ -84,11 +87,29 @@ func (f folder) description() (text description, err error) {
 	if err == nil {
 		err = json.Unmarshal(b, &text)
 	}
+	if err == nil {
+		err = misspelt(b)
+	}
 	if err != nil {
 		return text, fmt.Errorf("%s.json: %w", f.path("dataset"), cause(err))
 	}
 	text.path = f.path("dataset")
 	return text, nil
+}
+
+// misspelt refuses a field that may be meant for another. What else there may be is for other programs.
+func misspelt(b []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		known := []string{"name", "classes", "split", "label_time", "columns", "attributes", "keys", "dim", "time", "unlabelled"}
+		if meant := spelling.Meant(name, known); meant != "" && !strings.EqualFold(name, meant) {
+			return fmt.Errorf("unknown field %.40q: give %q, or another name", name, meant)
+		}
+	}
+	return nil
 }
 
 // complete completes a data set. labels has each node's label.

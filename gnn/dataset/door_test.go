@@ -196,7 +196,7 @@ func TestCSVForms(t *testing.T) {
 		t.Errorf("quoted line breaks: %v", err)
 	}
 	for want, cell := range map[string]func(int) string{
-		`column "x" equals the label`: func(i int) string { return []string{"good", "bad"}[i%2] }, `column "x" is the number of the row`: func(i int) string { return fmt.Sprint(i) },
+		`column "x" says the label`: func(i int) string { return []string{"good", "bad"}[i%2] }, `column "x" counts the rows`: func(i int) string { return fmt.Sprint(i) },
 	} {
 		if d, err := Open(write(t, table("x", cell))); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], want) {
 			t.Errorf("%v, %+v, want it said that %s", err, d, want)
@@ -224,5 +224,84 @@ func TestCSVForms(t *testing.T) {
 	files["edges.csv"] = "source,target\n"
 	if d, err := Open(write(t, files)); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "the labels are 300 different numbers") {
 		t.Errorf("a quantity as label: %v", err)
+	}
+}
+
+// TestSaid: what a column, a class or a name is taken for and may not be is refused, or said in a line.
+func TestSaid(t *testing.T) {
+	in := func(bad string, every int, value func(int) string) func(int) string {
+		return func(i int) string {
+			if i%every == 3 {
+				return bad
+			}
+			return value(i)
+		}
+	}
+	number, date := clean[attributes.Number], clean[attributes.Time]
+	as := func(format string) func(int) string {
+		return func(i int) string { return fmt.Sprintf(format, i*37%100) }
+	}
+	files := func(more string, columns string, cell func(int) string) map[string]string {
+		f := table(columns, cell)
+		f["dataset.json"] = more
+		return f
+	}
+	labels := func(change ...string) map[string]string {
+		f := table("x", func(int) string { return "a" })
+		f["nodes.csv"] = strings.NewReplacer(change...).Replace(f["nodes.csv"])
+		return f
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"n.a.":                  {table("x", in("n.a.", 8, number)), `"n.a." is taken for a gap (5)`},
+		"a long dash":           {table("x", in("—", 8, number)), `"—" is taken for a gap (5)`},
+		"unknown":               {table("x", in("unknown", 8, number)), `35 of 40 values are numbers`},
+		"a number for none":     {table("x", in("-999", 8, number)), "-999 comes 5 times, apart from all others"},
+		"another":               {table("x", in("9999", 8, number)), "9999 comes 5 times, apart from all others"},
+		"zeros":                 {table("x", as("%05d")), `"00000" begins with a zero: are these codes?`},
+		"long ids":              {table("x", as("123456789012345678%02d")), "more digits than are kept"},
+		"points":                {table("x", as("1.2%02d")), `"1.200" may have a point between thousands`},
+		"dates without marks":   {table("x", func(i int) string { return fmt.Sprintf("2025%02d%02d", i%12+1, i%28+1) }), "looks like dates without marks"},
+		"plain seconds":         {table("x", func(i int) string { return fmt.Sprint(1746433800 + i*i) }), `"unit": "s"`},
+		"a minus behind":        {table("x", as("%d.5-")), "a number in a form that is not read"},
+		"brackets":              {table("x", as("(%d.5)")), "a number in a form that is not read"},
+		"a sign of Unicode":     {table("x", as("−%d.5")), "a number in a form that is not read"},
+		"a comma and exponent":  {table("x", as("1,%02dE+05")), "a number in a form that is not read"},
+		"the name of a month":   {table("x", as("10-Jan-20%02d")), "a date in a form that is not read"},
+		"a time of day":         {table("x", func(i int) string { return fmt.Sprintf("%02d:30:00", i%24) }), "a date in a form that is not read"},
+		"no such year":          {table("x", in("9999-12-31", 8, date)), `"9999-12-31" is one of 5 far times`},
+		"the first of all":      {table("x", in("1970-01-01 00:00:00", 8, date)), `"1970-01-01 00:00:00" is one of 5 far times`},
+		"half in seconds":       {table("x", in("1746433800", 4, date)), "30 of 40 values"},
+		"capitals":              {table("x", func(i int) string { return []string{"DE", "de"}[i%3%2] }), `"DE" and "de" differ by capitals only`},
+		"classes in capitals":   {labels("a7,bad", "a7,Bad"), `classes "Bad" and "bad" differ by capitals only`},
+		"a recoded label":       {table("x", func(i int) string { return fmt.Sprint(i % 2) }), `column "x" says the label in every row`},
+		"rows from 100":         {table("x", func(i int) string { return fmt.Sprintf("%d.0", i+100) }), `column "x" counts the rows`},
+		"nothing":               {table("x", func(int) string { return "" }), "has no value in the rows that train"},
+		"Time":                  {table("Time", func(i int) string { return fmt.Sprint(i * i) }), `column "Time" is an attribute: if it is the column time`},
+		"a misspelt field":      {files(`{"unlabeled": ["bad"]}`, "x", number), `unknown field "unlabeled": give "unlabelled"`},
+		"a label that is none":  {files(`{"unlabelled": ["nope"]}`, "x", number), `no node has the label "nope"`},
+		"labels in other units": {table("time,label_time", func(i int) string { return fmt.Sprintf("%d,%d", 1772323200000+i, 1772323200+i) }), "give both times in one unit"},
+	} {
+		if strings.HasPrefix(name, "labels in") {
+			c.files["nodes.csv"] = strings.ReplaceAll(c.files["nodes.csv"], `"`, "")
+		}
+		d, err := encoded(t, c.files)
+		said := fmt.Sprint(err)
+		if err == nil {
+			said = strings.Join(d.Notes, "\n")
+			for _, column := range d.Table {
+				said += "\n" + column.Note
+			}
+		}
+		if !strings.Contains(said, c.want) {
+			t.Errorf("%s: it is said %q, want %q", name, said, c.want)
+		}
+	}
+	// What is written with two characters for one, as some systems do, is the same.
+	d, err := encoded(t, table("x", func(i int) string { return []string{"Zürich", "Zu\u0308rich"}[i%2] }))
+	if err != nil || len(d.Schema.Attributes[0].Values) != 1 {
+		t.Errorf("composed and decomposed: %v", err)
 	}
 }

@@ -64,7 +64,7 @@ func (e *edgeTable) mark(fields []string) error {
 		return fields[column]
 	}
 	w, err := strconv.ParseFloat(cmp.Or(field(e.weight), "1"), 32)
-	if err != nil || !(w >= leastWeight && w <= largestWeight) {
+	if err != nil || !(float32(w) >= leastWeight && float32(w) <= largestWeight) {
 		return fmt.Errorf("column weight: %.40q: want a positive number from %g to %g, or nothing for 1", field(e.weight),
 			leastWeight, largestWeight)
 	}
@@ -73,6 +73,9 @@ func (e *edgeTable) mark(fields []string) error {
 		return fmt.Errorf("column directed: %.40q: want true, false or nothing", field(e.directed))
 	}
 	name := field(e.kind)
+	if text, ok := unquoted(name); ok {
+		name = text
+	}
 	if len(name) > maxKind {
 		return fmt.Errorf("column kind: a name of %d bytes, at most %d are allowed", len(name), maxKind)
 	}
@@ -99,13 +102,23 @@ const (
 	markBytes = 8   // memory of a [Mark]
 )
 
-// finish returns the kinds, ordered by name, and the marks.
-func (e *edgeTable) finish() (gnn.EdgeKinds, []Mark) {
-	sorted := slices.SortedFunc(slices.Values(e.kinds), func(a, b gnn.EdgeKind) int { return cmp.Compare(a.Name, b.Name) })
-	for i := range e.marks {
-		e.marks[i].Kind = uint8(slices.Index(sorted, e.kinds[e.marks[i].Kind]))
+// Mark says what the edges are, by the kinds of a list. Those without edges are left out, the others in order of their names.
+func (d *Dataset) Mark(kinds gnn.EdgeKinds, marks []Mark) {
+	used := make([]bool, len(kinds))
+	for _, m := range marks {
+		used[m.Kind] = true
 	}
-	return apart(sorted, e.marks)
+	var sorted gnn.EdgeKinds
+	for k, kind := range kinds {
+		if used[k] {
+			sorted = append(sorted, kind)
+		}
+	}
+	slices.SortFunc(sorted, func(a, b gnn.EdgeKind) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range marks {
+		marks[i].Kind = uint8(slices.Index(sorted, kinds[marks[i].Kind]))
+	}
+	d.Kinds, d.Marks = apart(sorted, marks)
 }
 
 // apart returns the kinds and marks, or nil if they tell no edges apart: all are of one

@@ -21,6 +21,9 @@ type Format struct {
 	// fields of each row, as many as there are columns, in the form that they have in
 	// a csv table. Errors of both are returned with the row's number.
 	Read func(file io.ReaderAt, size int64, header, row func(fields []string) error) error
+	// Write begins a table of these columns, of which some hold numbers or nothing and the others texts. Its errors are
+	// those of Write and Close.
+	Write func(to io.Writer, columns []string, isNumber func(column string) bool) Rows
 }
 
 // folder holds a data set's tables: name.csv, name.csv.gz, or name and the ending of a
@@ -198,7 +201,7 @@ func (f folder) whole(name string, header, row func(fields []string) error) erro
 	defer file.Close()
 	i := slices.IndexFunc(f.formats, func(format Format) bool { return format.Ending == ending })
 	if i < 0 {
-		return readCSV(file, path, header, row)
+		return ReadCSV(file, path, header, row)
 	}
 	info, err := file.Stat()
 	if err != nil {

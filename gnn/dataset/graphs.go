@@ -2,10 +2,8 @@ package dataset
 
 import (
 	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -157,13 +155,12 @@ func (f folder) ofGraphs(d *Dataset, n *graphNodes, labels []string, parts []Par
 }
 
 // writeGraphNodes writes the nodes of the graphs, which are numbered.
-func (d *Dataset) writeGraphNodes(to io.Writer) error {
-	w := csv.NewWriter(to)
+func (d *Dataset) writeGraphNodes(begin func([]string, func(string) bool) Rows) error {
 	row := []string{"id", "graph"}
 	for j := range d.Dim {
 		row = append(row, "x"+strconv.Itoa(j))
 	}
-	w.Write(row)
+	w := begin(row, func(column string) bool { return column != "id" && column != "graph" })
 	ids := d.IDs.cells(len(d.Labels))
 	for i := range int32(d.Graphs.Len()) {
 		for v := d.Graphs.Start[i]; v < d.Graphs.Start[i+1]; v++ {
@@ -171,21 +168,22 @@ func (d *Dataset) writeGraphNodes(to io.Writer) error {
 			for _, x := range d.Graphs.X[v].Dense {
 				row = append(row, exact(x))
 			}
-			w.Write(row)
+			if err := w.Write(row); err != nil {
+				return err
+			}
 		}
 	}
-	w.Flush()
-	return w.Error()
+	return nil
 }
 
-func (d *Dataset) writeGraphEdges(to io.Writer) error {
-	w := csv.NewWriter(to)
-	w.Write([]string{"source", "target"})
+func (d *Dataset) writeGraphEdges(begin func([]string, func(string) bool) Rows) error {
+	w := begin([]string{"source", "target"}, func(string) bool { return false })
 	for e := 0; e < len(d.Graphs.Src); e += 2 {
-		w.Write([]string{strconv.Itoa(int(d.Graphs.Src[e])), strconv.Itoa(int(d.Graphs.Dst[e]))})
+		if err := w.Write([]string{strconv.Itoa(int(d.Graphs.Src[e])), strconv.Itoa(int(d.Graphs.Dst[e]))}); err != nil {
+			return err
+		}
 	}
-	w.Flush()
-	return w.Error()
+	return nil
 }
 
 // tuName returns what the files of a folder in the TU layout begin with.

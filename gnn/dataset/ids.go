@@ -103,8 +103,7 @@ func (l IDs) cells(n int) []string {
 			continue
 		}
 		_, isInteger := integer(text)
-		if mixed || text[0] == '"' || strings.TrimSpace(text) != text || strings.ContainsFunc(text, unicode.IsControl) ||
-			strings.ContainsRune(text, '\ufeff') {
+		if mixed || isOdd(text) {
 			cells[v] = quote(text)
 		} else {
 			allWhole = allWhole && isInteger
@@ -116,6 +115,20 @@ func (l IDs) cells(n int) []string {
 		}
 	}
 	return cells
+}
+
+// isOdd reports whether a table would have another text than this one if it had it as it is.
+func isOdd(text string) bool {
+	return text != "" && text[0] == '"' || strings.TrimSpace(text) != text || strings.ContainsFunc(text, unicode.IsControl) ||
+		strings.ContainsRune(text, '\ufeff')
+}
+
+// kindCell returns the name of a kind of edges as a table has it.
+func kindCell(name string) string {
+	if isOdd(name) {
+		return quote(name)
+	}
+	return name
 }
 
 // quote returns a text in JSON.

@@ -2,8 +2,8 @@ package dataset
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -61,7 +61,8 @@ func planOf(name string) plan {
 //   - The paper's plan for a data set of that name.
 //   - A tenth of the nodes, chosen as for c.Share.
 //
-// Only labelled nodes train. Context nodes warm up. All other nodes are the stream, in
+// Only labelled nodes train. Where labels have times, those that have not come when the last of these nodes has, or
+// by c.Until, are not known: their nodes warm up, unless the split is given. Context nodes warm up. All other nodes are the stream, in
 // the order of their times; of a data set with keys, those without a label before the last one that trains warm up.
 // Nodes without times come in random order, or as they are listed if the given
 // split says that they are listed in order of arrival.
@@ -82,7 +83,7 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 	case !(c.Share >= 0 && c.Share <= 1):
 		return s, fmt.Errorf("training share %v: give a share from 0 to 1, such as 0.1", c.Share)
 	case c.Until != nil:
-		how = func(n int) string { return fmt.Sprintf("before %s, %d steps", formatTime(*c.Until), n) }
+		how = func(n int) string { return fmt.Sprintf("before %s, %d steps", d.FormatTime(*c.Until), n) }
 		rest, err = d.cutBefore(&s, *c.Until, *c.Until)
 	case c.Share == 0 && d.Given != nil:
 		how = d.Given.describe
@@ -125,6 +126,11 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 			return before
 		})
 	}
+	if d.LabelTime != nil && !(c.Until == nil && c.Share == 0 && d.Given != nil) {
+		if err := d.holdBack(&s, c.Until); err != nil {
+			return Stream{}, err
+		}
+	}
 	if steps = min(steps, len(rest)); c.Steps > 0 {
 		steps = c.Steps
 	}
@@ -138,11 +144,34 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 // The four ways to cut set Train and Warmup, and return the other nodes in order of
 // arrival.
 
+// holdBack has those that train warm up whose labels come after the last of them, or after until.
+func (d *Dataset) holdBack(s *Stream, until *float64) error {
+	end := math.Inf(-1)
+	for _, v := range s.Train {
+		end = max(end, d.Time[v])
+	}
+	if until != nil {
+		end = *until
+	}
+	all := len(s.Train)
+	s.Train = slices.DeleteFunc(s.Train, func(v int32) bool {
+		if d.LabelTime[v] > end {
+			s.Warmup = append(s.Warmup, v)
+		}
+		return d.LabelTime[v] > end
+	})
+	if all > 0 && len(s.Train) == 0 {
+		return fmt.Errorf("the labels of the %d nodes to train on all come after %s, so none is known by then: train until "+
+			"later, or on a larger share", all, d.FormatTime(end))
+	}
+	return nil
+}
+
 // cutBefore trains on the labelled nodes before a time, and warms up with the other
 // nodes before another.
 func (d *Dataset) cutBefore(s *Stream, train, warmup float64) (rest []int32, err error) {
 	if d.Time == nil {
-		return nil, errors.New("the nodes have no times (node_year, or a column time): give a training share instead")
+		return nil, errNoTimes
 	}
 	for v, at := range d.Time {
 		switch {
@@ -154,9 +183,11 @@ func (d *Dataset) cutBefore(s *Stream, train, warmup float64) (rest []int32, err
 			rest = append(rest, int32(v))
 		}
 	}
-	if len(s.Train) == 0 {
-		return nil, fmt.Errorf("no node with a label is of a time before %v, so none trains: times go from %v to %v",
-			train, slices.Min(d.Time), slices.Max(d.Time))
+	if from, to := d.FormatTime(slices.Min(d.Time)), d.FormatTime(slices.Max(d.Time)); len(s.Train) == 0 {
+		return nil, fmt.Errorf("no node with a label is of a time before %s, so none trains: times go from %s to %s",
+			d.FormatTime(train), from, to)
+	} else if len(rest) == 0 {
+		return nil, fmt.Errorf("no node is left for the stream from %s on: times go from %s to %s", d.FormatTime(warmup), from, to)
 	}
 	d.sortByTime(rest)
 	return rest, nil

@@ -70,10 +70,8 @@ func openTables(f folder) (*Dataset, error) {
 	if err := text.complete(d, labels); err != nil {
 		return nil, err
 	}
-	if n.isLabel != nil {
-		d.Notes = append(d.Notes, n.notes(d.Classes)...)
-	}
-	d.noteClasses()
+	d.Notes = append(append(d.Notes, n.said...), n.notes(d.Classes)...)
+	d.noteClasses(&text)
 	switch {
 	case n.parts != nil && d.Given != nil:
 		return nil, fmt.Errorf("%s has a column split, and %s.json a split: keep one", f.path("nodes"), f.path("dataset"))
@@ -90,7 +88,7 @@ func openTables(f folder) (*Dataset, error) {
 	if err := d.setLabelTimes(n.labelTimes); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 	}
-	d.Kinds, d.Marks = e.finish()
+	d.Mark(e.kinds, e.marks)
 	if d.Keys != nil {
 		if err := d.checkKeys(); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
@@ -130,8 +128,8 @@ type nodeTable struct {
 	features    vectors
 	texts       attributeTexts
 
-	// By feature: whether all values so far were those of the label, or the number of the row.
-	isLabel, isRow []bool
+	watched []watched // by feature
+	said    []string  // of the header
 }
 
 // attributeTexts are the columns of features as attributes, whose texts are kept, if named is set: because some
@@ -197,7 +195,10 @@ func (t *nodeTable) header(fields []string) error {
 	} else if year >= 0 {
 		return errors.New("columns time and year: keep the one that the nodes arrive by")
 	}
-	for i := range fields {
+	for i, name := range fields {
+		if lower := strings.ToLower(name); lower != name && slices.Contains(reserved, lower) && column(lower) < 0 {
+			t.said = append(t.said, fmt.Sprintf("column %.40q is an attribute: if it is the column %s, write it so", name, lower))
+		}
 		if !slices.Contains([]int{c.id, c.label, c.time, c.labelTime, c.split, c.context, c.vector}, i) {
 			c.features = append(c.features, i)
 		}
@@ -318,41 +319,80 @@ func (t *nodeTable) row(fields []string) error {
 	return t.features.x.add(t.features.dense)
 }
 
+// watched is what is compared of the values of a feature with the label and the number of the row.
+type watched struct {
+	classes map[string]string // the label of each value; nil once one has two, or there are too many
+	notRow  bool              // the values do not count the rows
+	first   float64           // the value of the first row
+	doubt   attributes.Doubt
+}
+
 // compare compares the features of a row with its label and its number.
 func (t *nodeTable) compare(fields []string, label string) {
-	if t.isLabel == nil {
-		t.isLabel = slices.Repeat([]bool{true}, len(t.columns.features))
-		t.isRow = slices.Clone(t.isLabel)
-	}
-	for k, i := range t.columns.features {
-		if t.isLabel[k] {
-			t.isLabel[k] = label == "" || spelling.Name(fields[i]) == spelling.Name(label)
+	if t.watched == nil {
+		t.watched = make([]watched, len(t.columns.features))
+		for k := range t.watched {
+			t.watched[k].classes = make(map[string]string)
 		}
-		if t.isRow[k] {
-			n, err := strconv.Atoi(fields[i])
-			t.isRow[k] = err == nil && (n == len(t.ids) || n == len(t.ids)-1)
+	}
+	label = spelling.Name(label)
+	for k, i := range t.columns.features {
+		w := &t.watched[k]
+		if w.classes == nil && w.notRow && (t.texts.named || k >= mostDoubted) {
+			continue
+		}
+		if w.classes != nil && label != "" && !spelling.IsDoubtful(label) {
+			value := spelling.Name(fields[i])
+			if of, known := w.classes[value]; known && of != label || len(w.classes) == mostOfLabel {
+				w.classes = nil
+			} else if !known {
+				w.classes[strings.Clone(value)] = strings.Clone(label)
+			}
+		}
+		v, isNumber := spelling.Number(fields[i])
+		if isNumber && !t.texts.named && k < mostDoubted {
+			w.doubt.Add(fields[i], v)
+		}
+		if row := float64(len(t.ids) - 1); row == 0 {
+			w.first, w.notRow = v, !isNumber
+		} else {
+			w.notRow = w.notRow || !isNumber || v != w.first+row || v >= 1<<52
 		}
 	}
 }
 
+const (
+	mostOfLabel = 64  // values of a column that may say the label
+	mostDoubted = 256 // columns of a table of plain numbers that are looked at
+)
+
 // notes says what is suspicious about columns and classes.
 func (t *nodeTable) notes(classes []string) (notes []string) {
-	for k, i := range t.columns.features {
+	for k := range t.watched {
+		w, name := &t.watched[k], t.columns.names[t.columns.features[k]]
+		doubt := w.doubt.Note(name)
 		switch {
 		case len(t.ids) < leastNoted || len(notes) == maxNotes:
-		case t.isLabel[k] && len(classes) > 1:
-			notes = append(notes, fmt.Sprintf("column %.40q equals the label in every row: leave it out, unless it is "+
-				"known when a node arrives", t.columns.names[i]))
-		case t.isRow[k]:
-			notes = append(notes, fmt.Sprintf("column %.40q is the number of the row: leave it out (pandas: index=False)",
-				t.columns.names[i]))
+		case w.classes != nil && len(classes) > 1 && len(w.classes) <= len(classes):
+			notes = append(notes, fmt.Sprintf("column %.40q says the label in every row: leave it out, unless it is "+
+				"known when a node arrives", name))
+		case !w.notRow:
+			notes = append(notes, fmt.Sprintf("column %.40q counts the rows: leave it out (pandas: index=False)", name))
+		case doubt != "":
+			notes = append(notes, fmt.Sprintf("column %.40q: %s", name, doubt))
 		}
 	}
 	return notes
 }
 
-// noteClasses says that labels may be a quantity.
-func (d *Dataset) noteClasses() {
+// noteClasses says that labels may be a quantity, that two classes may be one, and that no label is of those that stand for none.
+func (d *Dataset) noteClasses(text *description) {
+	if alike := attributes.Alike(d.Classes); alike != "" {
+		d.Notes = append(d.Notes, "classes "+alike)
+	}
+	if len(text.unused) > 0 {
+		d.Notes = append(d.Notes, fmt.Sprintf("no node has the label %.40q, which dataset.json has in \"unlabelled\"", text.unused[0]))
+	}
 	if n := len(d.Classes); n > 100 && n > d.Labelled()/10 &&
 		!slices.ContainsFunc(d.Classes, func(c string) bool { return !spelling.IsNumber(c) }) {
 		d.Notes = append(d.Notes, fmt.Sprintf("the labels are %d different numbers, each a class here: if they are a "+
@@ -491,7 +531,7 @@ func (e *eras) add(row int, text string, v float64, isDate bool) error {
 	switch {
 	case isDate:
 		unit = "date"
-	case v >= 631_152_000_000 && v < 4_102_444_800_000:
+	case v >= firstMillis && v < lastMillis:
 		unit = "ms"
 	case v == math.Trunc(v) && math.Abs(v) < 1<<62:
 		unit = cmp.Or(spelling.Guess(int64(v)), unit)
@@ -524,6 +564,11 @@ func labelled(labels []string, text *description) (names, notes []string) {
 	for v, l := range labels {
 		names[v] = spelling.Name(l)
 		count[names[v]]++
+	}
+	for _, name := range text.Unlabelled {
+		if count[spelling.Name(name)] == 0 {
+			text.unused = append(text.unused, name)
+		}
 	}
 	given := func(list []string, name string) bool {
 		return slices.ContainsFunc(list, func(g string) bool { return spelling.Name(g) == name })

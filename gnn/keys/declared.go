@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // Declared has the keys of events, by the attribute that names the key. It is immutable.
@@ -65,7 +65,6 @@ const (
 	mostSpans   = 8
 	mostOthers  = 8 // amounts, and likewise attributes of which different values are counted
 	mostColumns = 256
-	longestSpan = 36_525 * 86_400_000 // ms, a hundred years
 	defaultMax  = 1 << 20
 	largestMax  = 1 << 30
 )
@@ -142,21 +141,23 @@ func (k *Key) check() error {
 }
 
 // milliseconds returns the length of a span, 0 if it has none.
-func (s Span) milliseconds() int64 {
-	digits := strings.TrimRight(string(s), "dhms")
-	unit := map[string]int64{"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}[string(s[len(digits):])]
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || unit == 0 || n < 1 || n > longestSpan/unit {
-		return 0
-	}
-	return n * unit
-}
+func (s Span) milliseconds() int64 { return spelling.Span(string(s)) }
 
 // Names returns the attributes that name keys, in alphabetical order: that of all that is made of them.
 func (d Declared) Names() []string { return slices.Sorted(maps.Keys(d)) }
 
 // Has reports whether an attribute names a key.
 func (d Declared) Has(name string) bool { _, has := d[name]; return has }
+
+// Tell reports whether a key tells a share of labels.
+func (d Declared) Tell() bool {
+	for _, k := range d {
+		if k.Labels != "" {
+			return true
+		}
+	}
+	return false
+}
 
 // Columns returns the names of the attributes that an event gets.
 func (d Declared) Columns() (columns []string) {
@@ -192,6 +193,13 @@ func (d Declared) Columns() (columns []string) {
 		}
 	}
 	return columns
+}
+
+// Of returns those columns of a key that compare an amount of an event with the ones before it.
+func (d Declared) Of(key, amount string) []string {
+	return slices.DeleteFunc(Declared{key: d[key]}.Columns(), func(column string) bool {
+		return !strings.HasPrefix(column, "ratio_"+amount+"_"+key)
+	})
 }
 
 // Inputs returns the attributes that are read: keys, amounts, and those of which different values are counted.

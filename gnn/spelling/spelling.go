@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // IsGap reports whether a text stands for no value wherever it is found.
@@ -35,13 +37,13 @@ func IsCertainGap(text string) bool {
 
 // gapWords are gaps among numbers, times and truth values. Elsewhere they may be values: NA is a country.
 var gapWords = []string{
-	"na", "n/a", "#n/a", "none", "nil", "?", "-", "--", ".", "inf", "+inf", "-inf", "infinity",
+	"na", "n/a", "n.a.", "#n/a", "none", "nil", "?", "-", "--", "–", "—", ".", "inf", "+inf", "-inf", "infinity",
 	"-infinity", "#div/0!", "#value!", "0000-00-00", "0000-00-00 00:00:00",
 }
 
 // doubtful are words that may be gaps, and may be classes.
 var doubtful = []string{
-	"unknown", "unlabelled", "unlabeled", "unclassified", "undefined", "missing", "unk", "n.a.",
+	"unknown", "unlabelled", "unlabeled", "unclassified", "undefined", "missing", "unk",
 	"empty", "not available",
 }
 
@@ -57,7 +59,7 @@ func among(words []string, text string) bool {
 }
 
 // Name returns the one spelling of the name of a class or a category: without space around it, true and
-// false in lower case, spaces for line breaks, and whole numbers without the .0 that tables with gaps give them.
+// false in lower case, composed accents (NFC), spaces for line breaks, and whole numbers without the .0 that tables with gaps give them.
 func Name(text string) string {
 	if n := len(text); n > 0 && (text[0] <= ' ' || text[n-1] <= ' ' || text[0] >= utf8.RuneSelf || text[n-1] >= utf8.RuneSelf) {
 		text = strings.TrimSpace(text)
@@ -65,6 +67,7 @@ func Name(text string) string {
 	if strings.ContainsAny(text, "\r\n") {
 		text = OneLine(text)
 	}
+	text = norm.NFC.String(text)
 	switch len(text) {
 	case 4:
 		if strings.EqualFold(text, "true") {
@@ -127,7 +130,7 @@ func IsThousands(text string) bool {
 }
 
 // IsAmount reports whether a text is a number with more to it, which Number does not read: groups of
-// thousands, a decimal comma, a percent sign, or a currency.
+// thousands, a decimal comma, a percent sign, a currency, or a minus of another kind.
 func IsAmount(text string) bool {
 	text = strings.TrimSpace(text)
 	if len(text) > 32 || !strings.ContainsAny(text, "0123456789") || IsNumber(text) {
@@ -136,7 +139,13 @@ func IsAmount(text string) bool {
 	for _, unit := range []string{"%", "€", "$", "£", "¥", "USD", "EUR", "GBP", "CHF", "JPY"} {
 		text = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, unit), unit))
 	}
-	text = strings.TrimSpace(strings.TrimLeft(text, "+-"))
+	if inner, found := strings.CutPrefix(text, "("); found { // as bookkeepers write what is negative
+		text = strings.TrimSuffix(inner, ")")
+	}
+	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimLeft(text, "+-−"), "-"))
+	if i := strings.LastIndexAny(text, "eE"); i > 0 && IsNumber("1"+text[i:]) {
+		text = text[:i]
+	}
 	for _, unit := range []string{"€", "$", "£", "¥"} {
 		text = strings.TrimSpace(strings.TrimPrefix(text, unit))
 	}
@@ -339,10 +348,24 @@ func MillisOf(v float64, one time.Duration) (at int64, ok bool) {
 	return int64(v), math.Abs(v) < latest
 }
 
+// otherLayouts are those of dates that are known as such, and not read.
+var otherLayouts = []string{
+	"2-Jan-2006", "2-Jan-06", "2 Jan 2006", "2 January 2006", "Jan 2, 2006", "January 2, 2006", "20060102T150405Z0700",
+	"20060102T150405", "20060102 150405", time.RFC1123, time.RFC1123Z, time.ANSIC, time.UnixDate, "15:04:05", "15:04", "3:04 PM",
+}
+
 // LooksLikeDate reports whether a text has the form of a date, though maybe not one that Date reads:
 // three numbers with the same mark between them, one of them a year.
 func LooksLikeDate(text string) bool {
 	text = strings.TrimSpace(text)
+	if len(text) > 40 || !strings.ContainsAny(text, "0123456789") {
+		return false
+	}
+	for _, layout := range otherLayouts {
+		if _, err := time.Parse(layout, text); err == nil {
+			return true
+		}
+	}
 	if i := strings.IndexAny(text, " T"); i > 0 && len(text) > 10 {
 		text = text[:i]
 	}
@@ -364,3 +387,22 @@ func LooksLikeDate(text string) bool {
 	}
 	return false
 }
+
+// spans are the units of lengths of time, in milliseconds.
+var spans = map[string]int64{"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+
+// longestSpan is a hundred years.
+const longestSpan = 36_525 * 86_400_000
+
+// Span reads a length of time in milliseconds: a whole number of d, h, m, s or ms, at most a hundred years. Any other text is 0.
+func Span(text string) (ms int64) {
+	digits := strings.TrimRight(text, "dhms")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if unit := spans[text[len(digits):]]; err == nil && unit > 0 && n > 0 && n <= longestSpan/unit {
+		return n * unit
+	}
+	return 0
+}
+
+// FormatMillis returns a time in milliseconds since 1970 as a date.
+func FormatMillis(at int64) string { return time.UnixMilli(at).UTC().Format(time.RFC3339) }

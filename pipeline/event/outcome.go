@@ -23,6 +23,7 @@ type Outcome struct {
 	Lead        float64     // of the static head over the online one, nats; see Config.Fallback
 	Drift       *Drift      // nil if the detectors are off
 	Coverage    *Coverage   // nil unless sets are configured
+	Cohorts     *Cohorts    // nil unless scores are told apart by an attribute
 	Watched     []int32     // classes whose probabilities Labelled has, MaxWatched at most
 	Attributes  *Attributes // nil unless features came by name
 	AsTrained   []int32     // arrivals by the class that the model as trained predicts; nil without any
@@ -79,6 +80,8 @@ type Labelled struct {
 	By     int   // index in Outcome.Heads of the head that served the node
 	// Asked is the probability with which the label was asked for, 0 if it came by itself.
 	Asked float32
+
+	Act *bool // whether the prediction said to act, shared and not changed; nil if that is not known
 
 	Watched [MaxWatched]float32 // the probabilities that were served for Outcome.Watched
 
@@ -156,6 +159,15 @@ type Coverage struct {
 	Sets     int64     // sets whose label has come, since window 0
 	Rate     float64   // share of them that hold the label
 	MeanSize float64   // their mean number of classes
+}
+
+// Cohorts say which value of an attribute the nodes of labels have.
+type Cohorts struct {
+	By     string   // the attribute
+	Values []string // aligned with Outcome.Labelled
+	// Class is the one that is acted on, or else the rarest, and Place its place in Outcome.Watched.
+	Class string
+	Place int
 }
 
 // Covered compares a set as served with its label.

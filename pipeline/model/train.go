@@ -133,7 +133,7 @@ func embeddingFor(classes int) int { return max(16, (classes+15)/16*16) }
 // called after every epoch.
 func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress)) (*Model, error) {
 	if len(d.Labels) == 0 {
-		return nil, fmt.Errorf("no training nodes: raise --train-share")
+		return nil, fmt.Errorf("no node with a label is among those that train: raise --train-share, or give labels")
 	}
 	if err := checkClasses(d.Classes); err != nil {
 		return nil, err

@@ -7,19 +7,24 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// Watched returns the classes that are scored one by one: all, or the rarest ones of the training
-// nodes where there are more than event.MaxWatched.
-func (m *Model) Watched() (classes []int32) {
-	for c, name := range m.Classes {
-		if len(m.Classes) <= event.MaxWatched || slices.Contains(m.Training.Rare, name) && len(classes) < event.MaxWatched {
-			classes = append(classes, int32(c))
+// Watched returns the classes that are scored one by one: all, or where there are more than event.MaxWatched the named ones, and of the
+// others the rarest of the training nodes.
+func (m *Model) Watched(named ...string) (classes []int32) {
+	names := m.Classes
+	if len(names) > event.MaxWatched {
+		names = slices.Concat(named, m.Training.Rare)
+	}
+	for _, name := range names {
+		if c := int32(slices.Index(m.Classes, name)); c >= 0 && !slices.Contains(classes, c) && len(classes) < event.MaxWatched {
+			classes = append(classes, c)
 		}
 	}
+	slices.Sort(classes)
 	return classes
 }
 
-// Rarest returns the n rarest of the classes that are watched; all of these if the model file does not say which are rare.
-func (m *Model) Rarest(n int) []int32 {
+// Foremost returns the named classes and the n rarest of those that are watched; all of these if the model file does not say which are rare.
+func (m *Model) Foremost(n int, named ...string) []int32 {
 	classes := m.Watched()
 	if len(m.Training.Labels) == len(m.Classes) {
 		slices.SortStableFunc(classes, func(a, b int32) int { return cmp.Compare(m.Training.Labels[a], m.Training.Labels[b]) })
@@ -30,7 +35,18 @@ func (m *Model) Rarest(n int) []int32 {
 	} else {
 		n = len(classes)
 	}
-	return classes[:min(n, len(classes))]
+	var list []int32
+	for _, name := range named {
+		if c := int32(slices.Index(m.Classes, name)); c >= 0 {
+			list = append(list, c)
+		}
+	}
+	for _, c := range classes[:min(n, len(classes))] {
+		if !slices.Contains(list, c) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // rare returns the rarest classes of training nodes, nil if there are few classes.

@@ -166,9 +166,12 @@ func (a *Actor) matched(slot, class int32) {
 	a.joined = append(a.joined, result{a.kept.Row(slot)[0], class == a.class})
 }
 
-// Scored counts what acting brought.
+// Scored counts what acting brought, and says of labels whether their prediction said to act.
 func (a *Actor) Scored(out *event.Outcome) {
-	for _, r := range a.joined {
+	for i, r := range a.joined {
+		if r.said != unknown {
+			out.Labelled[i].Act = &answers[r.said]
+		}
 		switch {
 		case r.said == chosen && r.is:
 			out.Figures.Count(Acted.Caught, 1)

@@ -135,7 +135,7 @@ func (r *run) data(h *pipeline.History) model.Data {
 		d.IDs, d.X, d.Labels = append(d.IDs, n.ID), append(d.X, n.Features), append(d.Labels, number[n.Class])
 	}
 	for _, e := range edges {
-		d.Src, d.Dst = append(d.Src, e[0], e[1]), append(d.Dst, e[1], e[0])
+		d.Src, d.Dst = append(d.Src, e.Source, e.Target), append(d.Dst, e.Target, e.Source)
 	}
 	return d
 }

@@ -29,9 +29,9 @@ type Scorer struct {
 	recycled [][]event.Score     // of an outcome that was recycled
 }
 
-// NewScorer returns a scorer of a serving's batches.
-func NewScorer(m *model.Model, bins int, by heads.Serving, b *heads.Batch) *Scorer {
-	s := &Scorer{classes: m.Classes, heads: by, batch: b, bins: bins, watched: m.Watched()}
+// NewScorer returns a scorer of a serving's batches. The named classes are watched.
+func NewScorer(m *model.Model, bins int, by heads.Serving, b *heads.Batch, named []string) *Scorer {
+	s := &Scorer{classes: m.Classes, heads: by, batch: b, bins: bins, watched: m.Watched(named...)}
 	for _, h := range by.Heads() {
 		s.summaries = append(s.summaries, Summary{Head: h.Name()})
 	}

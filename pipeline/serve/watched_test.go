@@ -91,7 +91,7 @@ func TestAsTrained(t *testing.T) {
 func TestRarest(t *testing.T) {
 	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 2)), gnn.KindSAGE, 2)
 	m.Classes, m.Training.Labels = []string{"a", "b", "c", "d"}, []int{40, 10, 30, 20}
-	if got := m.Rarest(2); !slices.Equal(got, []int32{1, 3}) {
+	if got := m.Foremost(2); !slices.Equal(got, []int32{1, 3}) {
 		t.Errorf("the rarest are %v, want b and d", got)
 	}
 	if got := m.Shares(); !slices.Equal(got, []float64{.4, .1, .3, .2}) {
@@ -103,11 +103,11 @@ func TestRarest(t *testing.T) {
 		}
 	}
 	m.Training.Labels = nil
-	if got := m.Rarest(2); len(got) != 4 {
+	if got := m.Foremost(2); len(got) != 4 {
 		t.Errorf("the rarest are %v where nothing is known, want all", got)
 	}
 	m.Training.Rare = []string{"c", "a", "d", "b"}
-	if got := m.Rarest(2); !slices.Equal(got, []int32{2, 0}) {
+	if got := m.Foremost(2); !slices.Equal(got, []int32{2, 0}) {
 		t.Errorf("the rarest are %v, want c and a", got)
 	}
 }

@@ -3,11 +3,11 @@ package structure
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/pipeline/store"
@@ -29,9 +29,6 @@ var keepUnits = []struct {
 	name string
 	ms   int64
 }{{"d", 86_400_000}, {"h", 3_600_000}, {"m", 60_000}, {"s", 1000}, {"ms", 1}}
-
-// longestKeep is a hundred years.
-const longestKeep = 36_525 * 86_400_000
 
 // Declare declares the times.
 func (k *Keep) Declare(l *setting.List) {
@@ -84,14 +81,7 @@ func ParseKeep(text string) (k Keep, err error) {
 		if to == nil || *to != 0 {
 			return Keep{}, fmt.Errorf("%.60q: give nodes=TIME, edges=TIME or both, with a comma between, such as nodes=90d,edges=30d", item)
 		}
-		digits := strings.TrimRight(value, "dhms")
-		n, _ := strconv.ParseInt(digits, 10, 64)
-		for _, u := range keepUnits {
-			if value[len(digits):] == u.name && n > 0 && n <= longestKeep/u.ms {
-				*to = n * u.ms
-			}
-		}
-		if *to == 0 {
+		if *to = spelling.Span(value); *to == 0 {
 			return Keep{}, fmt.Errorf("%.60q: give a whole number of d, h, m, s or ms, at least 1ms and at most 100 "+
 				"years, such as %s=90d", item, name)
 		}

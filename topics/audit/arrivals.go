@@ -161,7 +161,7 @@ func (a *auditor) peekPrediction(ctx context.Context, at kafka.TopicPartition, p
 // partition, as gvbll creates it, and the audit began with the first window.
 func (a *auditor) checkLetters(ctx context.Context, r *ledger.Record) error {
 	clear(a.refused)
-	at := kafka.TopicPartition{Topic: a.cfg.Terms.Names.DeadLetters}
+	at := a.cfg.Terms.Names.At(a.cfg.Terms.Names.DeadLetters)
 	if a.outputs.partitions[at.Topic] != 1 || a.lost || a.audited.First > 0 && !a.found[at] {
 		a.lost = a.lost || r.Refused > 0
 		clear(a.found)

@@ -5,6 +5,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -199,7 +200,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	e.Windows++
 	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
 	proves := a.replay.Stretch().Settings().Own && a.cfg.Terms.Has(r.Model)
-	if err := a.outputs.in(r); err != nil {
+	if err := a.outputs.in(r, a.replay.Ranges(r)); err != nil {
 		return err
 	}
 	if proves {
@@ -220,7 +221,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	}
 	a.audited.Elsewhere++
 	theirs, ours := a.replay.Stretch().Settings().All, a.cfg.Terms.Settings
-	if theirs.Value(mapSetting) != ours.Value(mapSetting) || theirs.FirstReading() != ours.FirstReading() {
+	if theirs.Value(mapSetting) != ours.Value(mapSetting) || theirs.FirstReading() != ours.FirstReading() || !slices.Equal(a.outputs.now, r.Ranges) {
 		arrivals = nil
 	}
 	return a.checkPredictions(ctx, r, arrivals, e)

@@ -20,8 +20,10 @@ type outputs struct {
 
 	client                        *kafka.Client
 	predictions, toLabel, letters string         // topics
+	first                         int32          // number of their first partition
 	partitions                    map[string]int // of these, as they are now
 	divided                       ledger.Outputs // as they were when the window was published
+	then, now                     []ledger.Range // of the window's records, when it was published and now
 	published                     *kafka.Reader
 	windows                       int64  // that the ledger had when checkLater looked
 	key, value                    []byte // reused
@@ -32,6 +34,7 @@ func openOutputs(ctx context.Context, c *kafka.Client, terms *replay.Terms) (*ou
 	o := &outputs{
 		waiting: make(map[kafka.TopicPartition][]kafka.Record), client: c,
 		predictions: terms.Names.Predictions, toLabel: terms.Names.ToLabel, letters: terms.Names.DeadLetters,
+		first: terms.Names.Cell,
 	}
 	var err error
 	if o.partitions, err = c.Partitions(ctx, o.predictions, o.toLabel, o.letters); err != nil {
@@ -40,16 +43,16 @@ func openOutputs(ctx context.Context, c *kafka.Client, terms *replay.Terms) (*ou
 	start := make(map[kafka.TopicPartition]int64)
 	for topic, n := range o.partitions {
 		for p := range n {
-			start[kafka.TopicPartition{Topic: topic, Partition: int32(p)}] = 0
+			start[kafka.TopicPartition{Topic: topic, Partition: o.first + int32(p)}] = 0
 		}
 	}
 	o.published = c.NewReader(start, kafka.ReaderConfig{})
 	return o, nil
 }
 
-// in has the next replayed records be of the window of a record.
-func (o *outputs) in(r *ledger.Record) error {
-	o.divided = r.Divided()
+// in has the next replayed records be of the window of a record, whose records have the offsets of now.
+func (o *outputs) in(r *ledger.Record, now []ledger.Range) error {
+	o.divided, o.then, o.now = r.Divided(), r.Ranges, now
 	if o.divided.Predictions > o.partitions[o.predictions] || o.divided.DeadLetters > o.partitions[o.letters] {
 		return fmt.Errorf("window %d of the ledger was published to %d partitions of %s and %d of %s, and there are %d "+
 			"and %d: if partitions were added while the audit ran, begin it again", r.Window, o.divided.Predictions,
@@ -61,13 +64,15 @@ func (o *outputs) in(r *ledger.Record) error {
 // predictionsAt returns the partitions of the predictions.
 func (o *outputs) predictionsAt() (all []kafka.TopicPartition) {
 	for p := range o.partitions[o.predictions] {
-		all = append(all, kafka.TopicPartition{Topic: o.predictions, Partition: int32(p)})
+		all = append(all, kafka.TopicPartition{Topic: o.predictions, Partition: o.first + int32(p)})
 	}
 	return all
 }
 
 // toLabelAt returns the partition of the nodes to be labelled.
-func (o *outputs) toLabelAt() kafka.TopicPartition { return kafka.TopicPartition{Topic: o.toLabel} }
+func (o *outputs) toLabelAt() kafka.TopicPartition {
+	return kafka.TopicPartition{Topic: o.toLabel, Partition: o.first}
+}
 
 // fetch reads more records of a partition, and of others of which none wait. It returns
 // false at the end of the partition.
@@ -187,13 +192,26 @@ func hasEmbedding(published []byte) bool {
 func (o *outputs) deadLetter(window int64, d *event.Refusal) expected {
 	return o.replayed(o.letters, o.divided.DeadLetters, window, wire.LetterKey(d), func(published []byte) []byte {
 		var p event.Refusal
-		_ = wire.DecodeDeadLetter(published, &p) // if it is none, it differs
-		return wire.AppendDeadLetter(nil, &event.Refusal{Origin: d.Origin, Reason: d.Reason, Detail: p.Detail})
+		origin := *d.Origin
+		if err := wire.DecodeDeadLetter(published, &p); err == nil && o.had(&origin, p.Origin.Offset) { // if it is none, it differs
+			origin.Offset = p.Origin.Offset
+		}
+		return wire.AppendDeadLetter(nil, &event.Refusal{Origin: &origin, Reason: d.Reason, Detail: p.Detail})
 	})
 }
 
+// had reports whether a record of the window may have had the offset, before the topic was copied.
+func (o *outputs) had(now *event.Origin, offset int64) bool {
+	for i, g := range o.now {
+		if g.Topic == now.Topic && g.Partition == now.Partition && g.From <= now.Offset && now.Offset < g.To && g != o.then[i] {
+			return o.then[i].From <= offset && offset < o.then[i].To
+		}
+	}
+	return false
+}
+
 func (o *outputs) replayed(topic string, partitions int, window int64, key []byte, value func([]byte) []byte) expected {
-	x := expected{at: kafka.TopicPartition{Topic: topic}, key: key, window: window, value: value}
+	x := expected{at: kafka.TopicPartition{Topic: topic, Partition: o.first}, key: key, window: window, value: value}
 	if partitions > 1 {
 		x.at.Partition = kafka.PartitionFor(key, partitions)
 	}

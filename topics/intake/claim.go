@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // maxRanges bounds the ranges of one topic in one window, so that even with the
 // longest topic names a ledger record stays below the 1 MiB that brokers accept.
-const maxRanges = 1500
+const maxRanges = 1300
 
 // claimOldest claims the n records that were added first and appends their ranges.
 // At least n records must be held.
@@ -37,6 +38,27 @@ func (st *store[E]) consumeClaimed(ranges []ledger.Range) []ledger.Range {
 		i = j
 	}
 	return ranges
+}
+
+// seal notes in the ranges of the claimed records how many these are, where there are offsets without one, and the hash of the
+// last.
+func (st *store[E]) seal(ranges []ledger.Range) {
+	i := 0
+	for _, c := range st.claimed {
+		for i < len(ranges) && (ranges[i].Topic != st.topic || ranges[i].Partition != c.partition() || ranges[i].To <= c.first()) {
+			i++
+		}
+		if i == len(ranges) {
+			return
+		}
+		g := &ranges[i]
+		if g.Records += int64(c.to - c.from); c.end() == g.To {
+			g.Sum = kafka.MarkOf(&c.block.answer.Records[c.to-1]).Sum
+			if g.Records == g.To-g.From {
+				g.Records = 0
+			}
+		}
+	}
 }
 
 // sortClaimed brings the claimed chunks into canonical order. Those of one

@@ -129,7 +129,7 @@ func (r *fetcher[E]) noteRead(b *block[E], known int) (further bool) {
 	b.quiet, b.read = resize(b.quiet, known), resize(b.read, known)
 	r.read = append(r.read, make([]int64, max(known-len(r.read), 0))...)
 	for i := range known {
-		at := kafka.TopicPartition{Topic: r.source.topic, Partition: int32(i)}
+		at := kafka.TopicPartition{Topic: r.source.topic, Partition: r.source.cell + int32(i)}
 		b.quiet[i], b.read[i] = r.reader.Quiet(at), r.reader.Position(at)
 		further = further || b.read[i] > r.read[i]
 	}
@@ -149,7 +149,7 @@ func (r *fetcher[E]) discover(ctx context.Context, known int) int {
 		return known
 	}
 	for ; known < counts[r.source.topic]; known++ {
-		at := kafka.TopicPartition{Topic: r.source.topic, Partition: int32(known)}
+		at := kafka.TopicPartition{Topic: r.source.topic, Partition: r.source.cell + int32(known)}
 		r.reader.Add(at, 0)
 		r.reader.Believe(at, r.id, kafka.Mark{})
 	}

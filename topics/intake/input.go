@@ -56,6 +56,7 @@ type fetcher[E any] struct {
 // store has the records of a topic that are held or claimed, and knows which are consumed.
 type store[E any] struct {
 	topic, id  string
+	cell       int32        // the number of the first partition
 	buffers    []*buffer[E] // one for each partition, ascending by partition
 	held       int          // records added and not claimed
 	claimed    []chunk[E]   // for the current window, in canonical order
@@ -66,6 +67,7 @@ type store[E any] struct {
 // source describes an input topic.
 type source[E any] struct {
 	topic   string
+	cell    int32 // the number of the first partition, or of a cell's only one
 	decode  func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)
 	time    func(*E) int64 // event time in milliseconds since 1970, 0 for none
 	limits  wire.Limits
@@ -87,7 +89,7 @@ type fetched[E any] struct {
 // open starts to fetch every partition of the topic behind the position, or from its
 // beginning.
 func (in *input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p Position) error {
-	in.fetcher.source, in.fetcher.client, in.store.topic = src, c, src.topic
+	in.fetcher.source, in.fetcher.client, in.store.topic, in.store.cell = src, c, src.topic, src.cell
 	bounds, err := c.Offsets(ctx, src.topic)
 	if err != nil {
 		return err
@@ -119,7 +121,7 @@ func (in *input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p 
 		in.store.buffers = append(in.store.buffers, b)
 	}
 	in.store.sortBuffers()
-	in.fetcher.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: bytesOf(len(start))})
+	in.fetcher.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: bytesOf(len(start)), Patient: true})
 	for _, b := range in.store.buffers {
 		in.fetcher.reader.Believe(kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition}, in.store.id, b.last)
 	}
@@ -196,8 +198,8 @@ func (in *input[E]) Add(f fetched[E], now time.Time) error {
 		i = j
 	}
 	for _, b := range in.store.buffers {
-		if int(b.partition) < len(block.quiet) {
-			b.quiet, b.read = block.quiet[b.partition], block.read[b.partition]
+		if i := int(b.partition - in.store.cell); i < len(block.quiet) {
+			b.quiet, b.read = block.quiet[i], block.read[i]
 		}
 	}
 	if len(records) == 0 {

@@ -127,7 +127,7 @@ func sourceOf[E any](cfg Config, topic string, decode func(*wire.Decoder, *event
 	at func(*E) int64,
 ) source[E] {
 	return source[E]{
-		topic: topic, decode: decode, time: at, limits: cfg.Limits, first: cfg.First, ahead: cmp.Or(cfg.Ahead, time.Hour),
+		topic: topic, cell: cfg.Names.Cell, decode: decode, time: at, limits: cfg.Limits, first: cfg.First, ahead: cmp.Or(cfg.Ahead, time.Hour),
 		unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
 	}
 }
@@ -232,16 +232,20 @@ func (in *Inputs) reportUntimely(topic string, late, early *int) {
 // offset ranges to ranges.
 func (in *Inputs) Claim(c Cut, ranges []ledger.Range) []ledger.Range {
 	defer in.Adopt()
-	if c.ByTime {
-		ranges = in.Nodes.store.claimBefore(c.Before, ranges)
-		return in.Labels.store.claimBefore(c.Before, ranges)
+	before := len(ranges)
+	switch {
+	case c.ByTime:
+		ranges = in.Labels.store.claimBefore(c.Before, in.Nodes.store.claimBefore(c.Before, ranges))
+	case c.InOrder:
+		ranges = in.Labels.claimFronts(in.Nodes.claimFronts(ranges))
+	default:
+		ranges = in.Labels.store.claimOldest(c.Labels, in.Nodes.store.claimOldest(c.Nodes, ranges))
+		ranges = in.Commands.store.claimOldest(c.commands, ranges)
 	}
-	if c.InOrder {
-		return in.Labels.claimFronts(in.Nodes.claimFronts(ranges))
-	}
-	ranges = in.Nodes.store.claimOldest(c.Nodes, ranges)
-	ranges = in.Labels.store.claimOldest(c.Labels, ranges)
-	return in.Commands.store.claimOldest(c.commands, ranges)
+	in.Nodes.store.seal(ranges[before:])
+	in.Labels.store.seal(ranges[before:])
+	in.Commands.store.seal(ranges[before:])
+	return ranges
 }
 
 // Replay waits until all records of the ranges are fetched, and claims them. After

@@ -33,7 +33,7 @@ type record struct {
 
 // cutWindow is a window that was cut or replayed.
 type cutWindow struct {
-	cause         string
+	cause, taken  string
 	nodes, labels []record // in the window's order
 	ranges        []ledger.Range
 }
@@ -109,6 +109,7 @@ func (d *driver) collect() *cutWindow {
 	for _, r := range d.window.Refused {
 		c.nodes = append(c.nodes, record{r.Origin.Partition, r.Origin.Offset, 0})
 	}
+	c.taken = d.Taken()
 	d.Release()
 	d.windows = append(d.windows, c)
 	return &d.windows[len(d.windows)-1]
@@ -215,6 +216,9 @@ func checkReplay(t *testing.T, h *harness, rng *rand.Rand, windows []cutWindow, 
 			t.Fatal(err)
 		}
 		got := d.collect()
+		if consumed == nil && got.taken != want.taken {
+			t.Fatalf("window %d: replay has taken %s, want %s", i, got.taken, want.taken)
+		}
 		if !reflect.DeepEqual(got.nodes, want.nodes) || !reflect.DeepEqual(got.labels, want.labels) {
 			t.Fatalf("window %d: replay gives nodes %v, labels %v, want nodes %v, labels %v", i, got.nodes, got.labels, want.nodes, want.labels)
 		}

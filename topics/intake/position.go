@@ -2,6 +2,8 @@ package intake
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -58,6 +60,48 @@ func (p *Position) knows(topic string) bool {
 	return slices.ContainsFunc(p.Consumed, func(g ledger.Range) bool { return g.Topic == topic })
 }
 
+// Sum returns a hash of which records of which partitions are consumed.
+func (p *Position) Sum() string {
+	h := sha256.New()
+	for i := range p.Stands {
+		s := &p.Stands[i]
+		if s.Last.Sum == 0 {
+			continue // nothing of it is
+		}
+		fmt.Fprintf(h, "%s %d", s.Topic, s.Partition)
+		for i, g := range ofPartition(p.Consumed, kafka.TopicPartition{Topic: s.Topic, Partition: s.Partition}) {
+			if i > 0 {
+				fmt.Fprintf(h, " %d", g.From)
+			}
+			fmt.Fprintf(h, " %d", g.To)
+		}
+		h.Write([]byte{'\n'})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// Taken returns the hash of what the inputs have consumed, with what is claimed.
+func (in *Inputs) Taken() string {
+	p := in.Position()
+	return p.Sum()
+}
+
+// Moved returns the position before a window in the offsets that copies of the inputs have.
+func (p Position) Moved(m *ledger.Moves, window int64) Position {
+	p.Consumed, p.Stands = m.Ranges(window, p.Consumed), slices.Clone(p.Stands)
+	for i := range p.Stands {
+		s := &p.Stands[i]
+		to := func(end int64) int64 {
+			return m.Ranges(window, []ledger.Range{{Topic: s.Topic, Partition: s.Partition, To: end}})[0].To
+		}
+		s.Reached, s.Last.Offset, s.Trail = to(s.Reached), to(s.Last.Offset+1)-1, slices.Clone(s.Trail)
+		for i := range s.Trail {
+			s.Trail[i].Offset = to(s.Trail[i].Offset+1) - 1
+		}
+	}
+	return p
+}
+
 // Position returns what the inputs have consumed.
 func (in *Inputs) Position() (p Position) {
 	in.Nodes.store.addPosition(&p)
@@ -73,7 +117,11 @@ func (st *store[E]) addPosition(p *Position) {
 		for _, s := range b.beyond {
 			p.Consumed = append(p.Consumed, ledger.Range{Topic: st.topic, Partition: b.partition, From: s.from, To: s.to})
 		}
-		p.Stands = append(p.Stands, stand{Topic: st.topic, Partition: b.partition, Reached: b.reached(), Last: b.last, Trail: b.trail})
+		last := b.last
+		if i := slices.IndexFunc(st.claimed, func(c chunk[E]) bool { return c.partition() == b.partition }); i >= 0 && last.Sum == 0 {
+			last = kafka.MarkOf(&st.claimed[i].records()[0]) // Release notes it as consumed
+		}
+		p.Stands = append(p.Stands, stand{Topic: st.topic, Partition: b.partition, Reached: b.reached(), Last: last, Trail: b.trail})
 	}
 }
 
@@ -192,7 +240,7 @@ func (st *store[E]) checkBegin(then *ledger.Input) error {
 		return nil
 	}
 	for _, b := range st.buffers {
-		if int(b.partition) >= len(then.First) && b.first > 0 {
+		if int(b.partition-st.cell) >= len(then.First) && b.first > 0 {
 			return fmt.Errorf("%s partition %d begins at offset %d, and it was added after the graph had begun: "+
 				"records were deleted before they were read: set retention.ms=-1, and %s", st.topic, b.partition, b.first, kafka.Restore)
 		}

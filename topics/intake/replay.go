@@ -124,7 +124,7 @@ func (r *fetcher[E]) find(ctx context.Context, at kafka.TopicPartition) error {
 		if err != nil {
 			return err
 		}
-		if int(at.Partition) < counts[at.Topic] {
+		if int(at.Partition-r.source.cell) < counts[at.Topic] {
 			select {
 			case r.look <- struct{}{}:
 			default:

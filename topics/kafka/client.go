@@ -15,6 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/sasl"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Config says how to reach a cluster.
@@ -23,7 +24,7 @@ type Config struct {
 	// asked for metadata: with a single address, requests fail while that broker
 	// is down.
 	Brokers []string
-	// ClientID names this client in the logs of brokers. Empty means "gvbll".
+	// ClientID names this client in the logs and the quotas of brokers. Empty means "gvbll".
 	ClientID string
 	// Timeout bounds one request. Zero means 10 s.
 	Timeout time.Duration
@@ -79,10 +80,12 @@ type Record struct {
 type Client struct {
 	cfg        Config
 	client     *kafkago.Client
-	transport  coordinators
+	transport  *coordinators
 	end        context.CancelFunc // of the transport's own goroutines
-	troubles   troubles
-	throttling throttling
+	troubles   *troubles
+	throttling *throttling
+	cell       *int32         // the one partition of each topic that is seen, nil for all: see Cell
+	shared     *sharedFetches // nil if readers do not share requests
 }
 
 // metadataTTL bounds the age of metadata. kafka-go answers metadata requests from
@@ -102,13 +105,14 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	cfg.DialFor = cmp.Or(cfg.DialFor, 10*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	background, end := context.WithCancel(context.Background())
+	c := &Client{cfg: cfg, end: end, troubles: &troubles{}, throttling: &throttling{}}
+	throttled := func(request protocol.ApiKey, d time.Duration) { c.throttling.add(request, d, cfg.Logger) }
 	t := &kafkago.Transport{
-		Context: background, ClientID: cfg.ClientID, SASL: cfg.SASL, Dial: dialChecked(cfg),
+		Context: background, ClientID: cfg.ClientID, SASL: cfg.SASL, Dial: dialChecked(cfg, throttled),
 		DialTimeout: min(cfg.Timeout, 5*time.Second), MetadataTTL: metadataTTL,
 	}
-	c := &Client{cfg: cfg, transport: coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32)}, end: end}
-	c.transport.throttled = func(request protocol.ApiKey, d time.Duration) { c.throttling.add(request, d, cfg.Logger) }
-	c.client = &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Timeout: cfg.Timeout, Transport: &c.transport}
+	c.transport = &coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32), throttled: throttled}
+	c.client = &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Timeout: cfg.Timeout, Transport: c.transport}
 	// A server that accepts the connection and never answers must not outlast
 	// DialFor.
 	within, cancel := context.WithTimeout(ctx, cfg.DialFor)
@@ -140,8 +144,36 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if errors.As(err, &code) && !transient(err) {
 		return nil, fmt.Errorf("the brokers at %s refuse this client: check user, password and SASL mechanism (%w)", addresses, cause(err))
 	}
-	return nil, fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, "+
-		"and %s (%w)", addresses, cfg.securityHint(), cause(err))
+	if c.askThrottled(ctx); c.throttling.lasts > 0 {
+		return nil, &AwayError{fmt.Errorf("a quota throttles client %s at %s: raise it for this client id or this user (%w)", cfg.ClientID,
+			addresses, cause(err))}
+	}
+	return nil, &AwayError{fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, "+
+		"and %s (%w)", addresses, cfg.securityHint(), cause(err))}
+}
+
+// AwayError is that no broker has answered within DialFor. One may later.
+type AwayError struct{ error }
+
+// Unwrap returns what was tried last.
+func (e *AwayError) Unwrap() error { return e.error }
+
+// askThrottled asks a broker for its versions, to which it says whether a quota throttles this client: kafka-go asks in an older
+// form, to which it does not.
+func (c *Client) askThrottled(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.transport.DialTimeout)
+	defer cancel()
+	conn, err := c.transport.Dial(ctx, "tcp", c.cfg.Brokers[0])
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok && conn.SetDeadline(deadline) == nil {
+		form := kmsg.NewRequestFormatter(kmsg.FormatterClientID(c.cfg.ClientID))
+		if _, err := conn.Write(form.AppendRequest(nil, &kmsg.ApiVersionsRequest{Version: 2}, 0)); err == nil {
+			_, _ = conn.Read(make([]byte, 1))
+		}
+	}
 }
 
 // securityHint names the security settings that can make a broker close the
@@ -157,6 +189,33 @@ func (cfg Config) securityHint() string {
 	return tls + ", and the user and password"
 }
 
+// Unconnected returns a client of no cluster, which waits for nothing.
+func Unconnected() *Client { return &Client{troubles: &troubles{}, throttling: &throttling{}} }
+
+// Cell returns the same client, as one to which each topic has one partition, that with the number. A topic without it
+// does not exist. It uses the same connections, and to close it closes these.
+func (c *Client) Cell(number int32) *Client {
+	of := *c
+	of.cell = &number
+	return &of
+}
+
+// seen returns how many of a topic's partitions are seen.
+func (c *Client) seen(partitions int) int {
+	if c.cell == nil {
+		return partitions
+	}
+	return min(max(partitions-int(*c.cell), 0), 1)
+}
+
+// first returns the number of the first partition that is seen.
+func (c *Client) first() int {
+	if c.cell == nil {
+		return 0
+	}
+	return int(*c.cell)
+}
+
 // Close releases the connections. Requests fail from then on.
 func (c *Client) Close() {
 	c.end()
@@ -169,10 +228,14 @@ const noLeader = -1
 // leaders returns the broker ids of the leaders of the topics' partitions, or noLeader.
 // Topics that do not exist are left out.
 func (c *Client) leaders(ctx context.Context, topics []string) (map[TopicPartition]int, error) {
-	m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
+	m, err := c.metadata(ctx, topics)
 	if err != nil {
 		return nil, err
 	}
+	return leadersIn(m)
+}
+
+func leadersIn(m *kafkago.MetadataResponse) (map[TopicPartition]int, error) {
 	leaders := make(map[TopicPartition]int)
 	for _, t := range m.Topics {
 		for _, p := range t.Partitions {
@@ -192,8 +255,9 @@ func (c *Client) leaders(ctx context.Context, topics []string) (map[TopicPartiti
 // sends no request but copies all of the metadata. It is not safe for concurrent
 // use.
 type leaderCache struct {
-	leaders map[TopicPartition]int
-	since   time.Time
+	leaders   map[TopicPartition]int
+	since     time.Time
+	forgotten time.Time
 }
 
 // of returns the leaders of the topics' partitions, at most metadataTTL old. The
@@ -203,13 +267,17 @@ func (k *leaderCache) of(ctx context.Context, c *Client, topics []string) (map[T
 		return k.leaders, nil
 	}
 	var err error
-	k.leaders, err = c.leaders(ctx, topics)
+	if c.shared != nil {
+		k.leaders, err = c.shared.leaders(ctx, topics, k.forgotten)
+	} else {
+		k.leaders, err = c.leaders(ctx, topics)
+	}
 	k.since = time.Now()
 	return k.leaders, err
 }
 
 // forget drops the cache, after a failed request or when topics change.
-func (k *leaderCache) forget() { k.leaders = nil }
+func (k *leaderCache) forget() { k.leaders, k.forgotten = nil, time.Now() }
 
 // leaderOf returns the leader of a partition, or the error that the partition has none for
 // now, or does not exist: as of the last answer of a broker, which may be gone.

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -71,9 +70,11 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 		return cmp.Or(cmp.Compare(b.empty, a.empty), cmp.Compare(min(a.advanced, 1), min(b.advanced, 1)))
 	})
 	err = nil
-	waits, open := false, false // partitions without an answer because of a quota, and others
+	waits, open, failing := false, false, 0 // partitions without an answer because of a quota, others, and those with errors
 	for _, p := range r.parts {
-		err = worse(err, p.err)
+		if err = worse(err, p.err); p.err != nil {
+			failing++
+		}
 		if !p.paused.Load() {
 			waits, open = waits || p.leader.silent, open || !p.leader.silent
 		}
@@ -84,6 +85,9 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 	if err != nil {
 		r.leaders.forget()
 	}
+	if err != nil && failing < len(r.parts) && open {
+		err = &partlyError{err, failing, len(r.parts)}
+	}
 	return err
 }
 
@@ -92,7 +96,7 @@ const readCommitted = 1 // isolation level of KIP-98
 // errorOf returns the error of a partition in an answer, nil for none.
 func errorOf(a *kmsg.FetchResponseTopicPartition) error {
 	if a.ErrorCode != 0 {
-		return kafkago.Error(a.ErrorCode)
+		return inWords(a.ErrorCode)
 	}
 	return nil
 }
@@ -127,11 +131,11 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 		return
 	}
 	err := r.request(ctx, confirmed, maxWait, r.cfg.MaxBytes/len(confirmed), into,
-		func(p *partition, answer *kmsg.FetchResponseTopicPartition) {
+		func(p *partition, answer *kmsg.FetchResponseTopicPartition, first bool) {
 			err := errorOf(answer)
 			if err == nil {
 				n := len(into.records)
-				if err = p.consume(into, answer, p == confirmed[0]); err == nil {
+				if err = p.consume(into, answer, first && p == confirmed[0]); err == nil {
 					p.read(into.records[n:])
 				}
 			}
@@ -151,13 +155,29 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 	}
 }
 
+// exchange sends a fetch request to the leader of its first partition, alone or with those of other readers.
+func (r *Reader) exchange(ctx context.Context, p *partition, req *kmsg.FetchRequest, maxWait time.Duration, buffer []byte,
+) (m *rawAnswer, first bool, err error) {
+	leader := int32(p.leader.id)
+	if r.client.shared == nil || maxWait == 0 {
+		m, err = r.client.exchange(ctx, leader, req, buffer)
+		return m, true, err
+	}
+	if r.cfg.Patient {
+		maxWait = max(maxWait, patience)
+	}
+	busy := time.Since(p.times.records) < busyFor
+	return r.client.shared.exchange(ctx, laneKey{leader, busy}, req, p.empty > 0, maxWait, buffer)
+}
+
 // request sends one fetch request to the common leader of parts and calls each
 // for every partition in the answer. One without them all is no answer: it is
 // errThrottled if the client is throttled. maxBytes is the limit for each partition.
 // The request as a whole has none, because kfake drops the list of aborted
-// transactions from an answer that reaches that limit. The answer's bytes are in s.wire.
+// transactions from an answer that reaches that limit. The answer's bytes are in s.wire. first says whether the
+// request listed the first of parts first: one that is shared may list others before.
 func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.Duration, maxBytes int, s *share,
-	each func(*partition, *kmsg.FetchResponseTopicPartition),
+	each func(p *partition, answer *kmsg.FetchResponseTopicPartition, first bool),
 ) error {
 	req := &kmsg.FetchRequest{
 		ReplicaID: -1, MaxWaitMillis: int32(maxWait.Milliseconds()), MinBytes: 1, MaxBytes: math.MaxInt32,
@@ -178,14 +198,14 @@ func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.D
 	defer cancel()
 	buffer := s.wire
 	s.wire = nil
-	m, err := r.client.exchange(ctx, int32(parts[0].leader.id), req, buffer)
+	m, first, err := r.exchange(ctx, parts[0], req, maxWait, buffer)
 	if err != nil {
 		return err
 	}
 	s.wire = m.bytes
 	fetched := m.Response.(*kmsg.FetchResponse)
 	if fetched.ErrorCode != 0 {
-		return kafkago.Error(fetched.ErrorCode)
+		return inWords(fetched.ErrorCode)
 	}
 	answered, until := 0, time.Now().Add(throttleOf(m))
 	for _, t := range fetched.Topics {
@@ -193,7 +213,7 @@ func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.D
 			if p := r.of(TopicPartition{t.Topic, t.Partitions[i].Partition}); p != nil {
 				answered++
 				p.leader.until = until
-				each(p, &t.Partitions[i])
+				each(p, &t.Partitions[i], first)
 			}
 		}
 	}

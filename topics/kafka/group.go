@@ -11,9 +11,11 @@ import (
 
 // member is a member of an election, as others see it.
 type member struct {
-	Host  string // that it connects from, as the broker writes it
-	Owner bool   // by the newest election
-	About string // what it says of itself, see MembershipConfig
+	Host          string  // that it connects from, as the broker writes it
+	Client        string  // its client id
+	Owner         bool    // by the newest election
+	Owns, Follows []int32 // likewise, by partition
+	About         string  // what it says of itself, see MembershipConfig
 }
 
 // Members returns who takes part in an election, none if nobody does. It changes
@@ -55,9 +57,12 @@ func (c *Client) members(ctx context.Context, group, topic string) (members []me
 }
 
 func memberOf(m *kafkago.DescribeGroupsResponseMember, topic string) member {
-	member := member{Host: m.ClientHost}
+	member := member{Host: m.ClientHost, Client: m.ClientID}
 	for _, t := range m.MemberAssignments.Topics {
-		member.Owner = member.Owner || t.Topic == topic && len(t.Partitions) > 0
+		if t.Topic == topic {
+			member.Owns, member.Follows = divideAssigned(t.Partitions)
+			member.Owner = len(member.Owns) > 0
+		}
 	}
 	_, member.About = readStanding(m.MemberMetadata.UserData)
 	return member
@@ -72,7 +77,7 @@ func (c *Client) Committed(ctx context.Context, group string, topics ...string) 
 	req := &kafkago.OffsetFetchRequest{GroupID: group, Topics: make(map[string][]int)}
 	for t, n := range counts {
 		for p := range n {
-			req.Topics[t] = append(req.Topics[t], p)
+			req.Topics[t] = append(req.Topics[t], c.first()+p)
 		}
 	}
 	err = c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {

@@ -17,7 +17,7 @@ import (
 // Restore is the remedy when records are gone that are needed. Nothing is
 // lost if they are in a backup or a mirror; what a rebase accepts as lost stands in the
 // ledger.
-const Restore = restore + "; without one, 'gvbll rebase --accept-gap' goes on behind what is lost"
+const Restore = restore + " (with other offsets there: then 'gvbll rebase --restored'); without one, 'gvbll rebase --accept-gap' goes on behind what is lost"
 
 // restore is the remedy when a topic is not there.
 const restore = "restore the topic from a backup or a mirror"
@@ -196,7 +196,7 @@ func (r *Reader) confirm(ctx context.Context, p *partition) error {
 	probe.position.Store(p.last.Offset)
 	var s share
 	var failed error
-	err := r.request(ctx, []*partition{probe}, 0, 1, &s, func(_ *partition, a *kmsg.FetchResponseTopicPartition) {
+	err := r.request(ctx, []*partition{probe}, 0, 1, &s, func(_ *partition, a *kmsg.FetchResponseTopicPartition, _ bool) {
 		if failed = errorOf(a); failed == nil {
 			failed = probe.consume(&s, a, true)
 			if failed == nil && len(s.records) == 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -17,17 +18,21 @@ const defaultSession = 10 * time.Second
 type MembershipConfig struct {
 	// Group is the consumer group, and Topic a topic of one partition: the member to which the
 	// group assigns that is the owner. It stays, and if there is none, the member with the most
-	// progress is elected.
+	// progress is elected. With Cells, each partition of the topic has an owner, see [sharing].
 	Group, Topic string
 	// Session is the group's session time-out: a member without a heartbeat for
 	// this long is dropped. Brokers allow 6 s to 30 min by default. Zero means
 	// defaultSession.
 	Session time.Duration
-	// Standing returns where this member stands. It is called from another goroutine.
+	// Standing returns where this member stands, or Cells where it stands in each partition that it has. They are called
+	// from another goroutine.
 	Standing func() Standing
+	Cells    func() []CellStanding
 	// About is what this member says of itself to whoever asks for the members. It
 	// has no part in an election. At most 1 KB.
 	About string
+
+	even *atomic.Bool // see Membership.Even
 }
 
 // Membership takes part in the elections of a group, from Join to Leave.
@@ -35,21 +40,27 @@ type Membership struct {
 	group   *kafkago.ConsumerGroup
 	elected chan Election // holds the newest outcome that was not received
 	left    chan struct{} // closed when follow has returned
+	again   chan struct{} // asks for another election; capacity 1
+	even    atomic.Bool
 }
 
 // Election is the outcome of an election for this member.
 type Election struct {
 	Owner bool
 	Err   error // permanent: the group does not accept this member
+
+	Owns, Follows []int32 // the partitions that this member owns, and those that it stands by for
 }
 
 // Join makes this process a member of the group. Transient failures (brokers that
 // are away, expired sessions) are logged and retried until Leave.
 func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 	cfg.Session = cmp.Or(cfg.Session, defaultSession)
+	m := &Membership{elected: make(chan Election, 1), left: make(chan struct{}), again: make(chan struct{}, 1)}
+	cfg.even = &m.even
 	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
 		ID: cfg.Group, Topics: []string{cfg.Topic}, Brokers: c.cfg.Brokers, Dialer: c.dialer(),
-		GroupBalancers: []kafkago.GroupBalancer{balancer{&cfg}},
+		GroupBalancers: []kafkago.GroupBalancer{cfg.balancer()},
 		SessionTimeout: cfg.Session,
 		// A member learns of a new election with its next heartbeat.
 		HeartbeatInterval: min(cfg.Session/6, 500*time.Millisecond), RebalanceTimeout: cfg.Session,
@@ -58,7 +69,7 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Membership{group: group, elected: make(chan Election, 1), left: make(chan struct{})}
+	m.group = group
 	go m.follow(&cfg, &pace{client: c})
 	return m, nil
 }
@@ -76,12 +87,20 @@ func (m *Membership) follow(cfg *MembershipConfig, p *pace) {
 		case err == nil:
 			joined = true
 			p.end()
-			m.publish(Election{Owner: len(g.Assignments[cfg.Topic]) > 0})
+			m.publish(electionOf(g.Assignments[cfg.Topic]))
+			g.Start(func(ctx context.Context) {
+				select {
+				case <-ctx.Done():
+				case <-m.again:
+				}
+			})
 		case errors.Is(err, kafkago.InvalidSessionTimeout):
 			m.publish(Election{Err: fmt.Errorf("group %s: a session of %v is outside the brokers' limits, by default "+
 				"6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
 		case joined && denied(err) && (p.began.IsZero() || time.Since(p.began) < p.client.cfg.DialFor):
 			p.fail(err) // it was allowed before
+		case errors.Is(err, kafkago.InconsistentGroupProtocol):
+			m.publish(Election{Err: p.client.foreign(cfg, err)})
 		case refusedMember(err):
 			m.publish(Election{Err: p.client.explainDenied(fmt.Errorf("group %s: %w", cfg.Group, cause(err)), "Read",
 				"group and topic "+cfg.Group)})
@@ -89,6 +108,20 @@ func (m *Membership) follow(cfg *MembershipConfig, p *pace) {
 			p.fail(err)
 		}
 	}
+}
+
+// Again asks for another election, in which others may have another outcome too.
+func (m *Membership) Again() {
+	select {
+	case m.again <- struct{}{}:
+	default:
+	}
+}
+
+// Even is Again, and has partitions move to members that have fewer, as far as these are ready for them.
+func (m *Membership) Even() {
+	m.even.Store(true)
+	m.Again()
 }
 
 // publish replaces an outcome that was not received yet: only the newest counts.
@@ -104,7 +137,22 @@ func (m *Membership) publish(e Election) {
 // others are retried, also those of a member that the group has dropped.
 func refusedMember(err error) bool {
 	return errors.Is(err, kafkago.GroupAuthorizationFailed) || errors.Is(err, kafkago.TopicAuthorizationFailed) ||
-		errors.Is(err, kafkago.InconsistentGroupProtocol) || errors.Is(err, kafkago.InvalidGroupId)
+		errors.Is(err, kafkago.InvalidGroupId)
+}
+
+// foreign returns the error of a group that has a member which takes part in no election, with where that is.
+func (c *Client) foreign(cfg *MembershipConfig, err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.DialFor)
+	defer cancel()
+	where := "whose host brokers do not say"
+	members, _ := c.Members(ctx, cfg.Group, cfg.Topic)
+	for _, x := range members {
+		if x.About == "" {
+			where = fmt.Sprintf("client %.100q at %s", x.Client, x.Host)
+		}
+	}
+	return fmt.Errorf("group %s has a member that is no worker of the graph, %s: end it, or give it a group of its own (%w)",
+		cfg.Group, where, cause(err))
 }
 
 // Elected delivers the outcome of each election. Until the next outcome, an owner

@@ -15,6 +15,8 @@ type ReaderConfig struct {
 	// MaxBytes bounds one broker's answer; a single batch may exceed it. Zero
 	// means 4 MiB.
 	MaxBytes int
+	// Patient says that Fill may take longer than MaxWait where readers share requests.
+	Patient bool
 }
 
 // Reader reads the committed records of explicitly assigned partitions, by

@@ -42,10 +42,22 @@ func (b balancer) UserData() ([]byte, error) {
 
 // readStanding reads a member's user data. A program that says nothing has no progress.
 func readStanding(data []byte) (s Standing, about string) {
+	if len(data) > 0 && data[0] == inCells {
+		_, _, about = readStandings(data)
+		return s, about
+	}
 	if len(data) < standingBytes {
 		return s, ""
 	}
 	return Standing{Owner: data[0] == 1, Progress: int64(binary.BigEndian.Uint64(data[1:]))}, string(data[standingBytes:])
+}
+
+// balancer returns how the group elects.
+func (cfg *MembershipConfig) balancer() kafkago.GroupBalancer {
+	if cfg.Cells != nil {
+		return sharing{cfg}
+	}
+	return balancer{cfg}
 }
 
 // AssignGroups assigns the topic's partition to the member that is ahead. Among equals it is the

@@ -896,16 +896,16 @@ var errLost = errors.New("lost by the test")
 
 // loseRequests makes the client lose the requests for which lost returns true.
 func loseRequests(c *Client, lost func(kafkago.Request) bool) {
-	c.client.Transport = &lossy{&c.transport, lost, true}
+	c.client.Transport = &lossy{c.transport, lost, true}
 }
 
 // loseAnswers makes the client lose the answers to the requests for which lost returns
 // true.
 func loseAnswers(c *Client, lost func(kafkago.Request) bool) {
-	c.client.Transport = &lossy{&c.transport, lost, false}
+	c.client.Transport = &lossy{c.transport, lost, false}
 }
 
-func loseNothing(c *Client) { c.client.Transport = &c.transport }
+func loseNothing(c *Client) { c.client.Transport = c.transport }
 
 // testLostAnswers: a commit to which no answer arrives is ErrUnknown, and the producer
 // refuses to go on. After a Restart a reader finds that the transaction is committed.

@@ -123,7 +123,7 @@ func kindOf(request protocol.ApiKey) string {
 // Throttled returns for how long in all the brokers have throttled this client, by request: fetch,
 // produce or other. now reports whether they do so at present.
 func (c *Client) Throttled() (total map[string]time.Duration, now bool) {
-	t := &c.throttling
+	t := c.throttling
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	total = map[string]time.Duration{"fetch": 0, "produce": 0, "other": 0}

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Partitions returns the number of partitions of each topic. Topics that do not
+// Partitions returns the number of partitions of each topic, see [Client.Cell]. Topics that do not
 // exist are left out.
 func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]int, error) {
 	counts := make(map[string]int)
@@ -22,7 +22,7 @@ func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]i
 	}
 	for again := false; ; again = true {
 		err := c.retry(ctx, forever, func(ctx context.Context) error {
-			m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
+			m, err := c.metadata(ctx, topics)
 			if err != nil {
 				return err
 			}
@@ -31,8 +31,8 @@ func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]i
 				case errors.Is(t.Error, kafkago.UnknownTopicOrPartition):
 				case t.Error != nil:
 					return fmt.Errorf("topic %s: %w", t.Name, t.Error)
-				default:
-					counts[t.Name] = len(t.Partitions)
+				case c.seen(len(t.Partitions)) > 0:
+					counts[t.Name] = c.seen(len(t.Partitions))
 				}
 			}
 			return nil
@@ -149,6 +149,37 @@ func (c *Client) CreateTopics(ctx context.Context, specs ...TopicSpec) ([]string
 	})
 }
 
+// AddPartitions adds partitions to topics, so that each has so many, and waits until they are seen.
+func (c *Client) AddPartitions(ctx context.Context, counts map[string]int) error {
+	if len(counts) == 0 {
+		return nil
+	}
+	req := &kafkago.CreatePartitionsRequest{}
+	names := slices.Sorted(maps.Keys(counts))
+	for _, name := range names {
+		req.Topics = append(req.Topics, kafkago.TopicPartitionsConfig{Name: name, Count: int32(counts[name])})
+	}
+	return c.retry(ctx, forever, func(ctx context.Context) error {
+		have, err := c.Partitions(ctx, names...)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(names, func(name string) bool { return have[name] < counts[name] }) {
+			return nil
+		}
+		res, err := c.client.CreatePartitions(ctx, req)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := res.Errors[name]; err != nil && !errors.Is(err, kafkago.InvalidPartitionNumber) { // it has as many
+				return fmt.Errorf("topic %s: adding partitions: %w", name, err)
+			}
+		}
+		return kafkago.LeaderNotAvailable // until the metadata has them
+	})
+}
+
 // Bounds are the offsets First ≤ offset < End that a read-committed reader can
 // get: End is the last stable offset.
 type Bounds struct{ First, End int64 }
@@ -203,7 +234,7 @@ func (c *Client) listOffsets(ctx context.Context, counts map[string]int,
 	for t, n := range counts {
 		for p := range n {
 			for _, request := range requests {
-				req.Topics[t] = append(req.Topics[t], request(p))
+				req.Topics[t] = append(req.Topics[t], request(c.first()+p))
 			}
 		}
 	}

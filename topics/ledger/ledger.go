@@ -53,6 +53,8 @@ type Record struct {
 	Updates     uint64 `json:"updates"`   // of the serving posterior so far
 	Posterior   string `json:"posterior"` // SHA-256 of the state of every head
 	Chain       string `json:"chain"`     // SHA-256 over all predictions and learned labels so far
+	// Taken is a hash of which records of the inputs are in windows so far, "" in records of 1.0.0. A checkpoint must have it.
+	Taken string `json:"taken,omitempty"`
 
 	// Figures are those of the window that the parts of the engine declare, without zeros.
 	Figures figure.Kept `json:"figures,omitempty"`
@@ -149,6 +151,14 @@ type Terms struct {
 	Begins *Beginning `json:"begins,omitempty"`
 	// Inputs are the input topics as an epoch begins, in its first record.
 	Inputs []Input `json:"inputs,omitempty"`
+	// Cell is the cell that the ledger's partition is of, where there are several, likewise.
+	Cell *Cell `json:"cell,omitempty"`
+}
+
+// Cell is a cell of a graph.
+type Cell struct {
+	Number int32 `json:"number"` // from 0
+	Of     int   `json:"of"`     // how many there were
 }
 
 // Beginning says why an epoch begins. Its model, settings and classes are in the same
@@ -161,6 +171,8 @@ type Beginning struct {
 	Features int `json:"features,omitempty"`
 	// Gap is what is gone before the epoch.
 	Gap
+	// Moved says which records of windows before the epoch have other offsets since: the inputs are a copy.
+	Moved []Moved `json:"moved,omitempty"`
 	// Checkpoint is, with a gap, the first window that was not in the checkpoint which the
 	// state came from. The windows from there to this one were stepped with the
 	// records that were left of them.
@@ -287,6 +299,10 @@ type Range struct {
 	Partition int32  `json:"partition"`
 	From      int64  `json:"from"`
 	To        int64  `json:"to"`
+	// Records is how many records it has, where it has offsets without one; Sum is the hash of the last of them, as in its
+	// [kafka.Mark], and 0 in records of 1.0.0. Both are kept of windows, so that a copy is known with other offsets.
+	Records int64  `json:"records,omitempty"`
+	Sum     uint64 `json:"sum,omitempty,string"`
 }
 
 // String names the range in words.
@@ -330,16 +346,23 @@ func (r *Record) check() error {
 		return fmt.Errorf("ledger record of window %d: its configuration does not have the hash %.20q", r.Window, r.Settings)
 	}
 	if s := r.Scores; s != nil {
-		for _, b := range s.Bins {
+		bins, odds := s.Bins, []OddsBin(nil)
+		for i := range s.Odds {
+			odds = append(odds, s.Odds[i].Bins...)
+		}
+		if s.Cohorts != nil {
+			for i := range s.Cohorts.List {
+				bins, odds = append(bins[:len(bins):len(bins)], s.Cohorts.List[i].Bins...), append(odds, s.Cohorts.List[i].Odds...)
+			}
+		}
+		for _, b := range bins {
 			if b.Bin < 0 || b.Bin >= Bins {
 				return fmt.Errorf("ledger record of window %d: scores in bin %d of %d", r.Window, b.Bin, Bins)
 			}
 		}
-		for i := range s.Odds {
-			for _, b := range s.Odds[i].Bins {
-				if !(b[0] >= 0 && b[0] < OddsBins) {
-					return fmt.Errorf("ledger record of window %d: odds in bin %v of %d", r.Window, b[0], OddsBins)
-				}
+		for _, b := range odds {
+			if !(b[0] >= 0 && b[0] < OddsBins) {
+				return fmt.Errorf("ledger record of window %d: odds in bin %v of %d", r.Window, b[0], OddsBins)
 			}
 		}
 	}
@@ -415,7 +438,7 @@ func boundsOf(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (ka
 	bounds, err := c.Offsets(ctx, at.Topic)
 	b, ok := bounds[at]
 	if err == nil && !ok {
-		err = fmt.Errorf("ledger topic %s does not exist: restore it from a backup or a mirror", at.Topic)
+		err = fmt.Errorf("ledger topic %s does not exist: check --prefix, or restore it from a backup or a mirror", at.Topic)
 	}
 	return b, err
 }

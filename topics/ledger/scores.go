@@ -26,6 +26,8 @@ type Scores struct {
 	Odds []Odds `json:"odds,omitempty"`
 	// Trained say what the classes would be by the model as trained, of the classes that Classes have.
 	Trained []Trained `json:"trained,omitempty"`
+	// Cohorts are those of what was served, by the value of an attribute; nil without --by.
+	Cohorts *Cohorts `json:"cohorts,omitempty"`
 	// Delay is the median time from a node's arrival to its label in milliseconds, of
 	// the Delayed labels for which both times are given.
 	Delay   int64 `json:"delay_ms,omitempty"`
@@ -85,6 +87,25 @@ const OddsBins = 40
 // OddsBin is a bin: its number, predictions, those whose label is the class, and the sum of the
 // probabilities.
 type OddsBin [4]float32
+
+// Cohorts are scores by the value of an attribute.
+type Cohorts struct {
+	By    string   `json:"by"`              // the attribute
+	Class string   `json:"class,omitempty"` // of the odds
+	List  []Cohort `json:"list"`            // those with labels, 21 at most
+}
+
+// Cohort is the scores of one value.
+type Cohort struct {
+	Group
+	Bins   []Bin     `json:"bins"`
+	Odds   []OddsBin `json:"odds,omitempty"`
+	Sets   int       `json:"sets,omitempty"`   // of classes, with a label
+	Held   int       `json:"held,omitempty"`   // those that held it
+	Caught int       `json:"caught,omitempty"` // acted on, and of the class
+	Vain   int       `json:"vain,omitempty"`   // acted on, and not of the class
+	Missed int       `json:"missed,omitempty"` // of the class, and not acted on
+}
 
 // Attribute says of one attribute how often it was missing from the rows of a window whose
 // features came by name, a gap or a value that training did not have, and how far its mean moved.

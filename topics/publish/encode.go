@@ -43,8 +43,8 @@ func (c *encoder) encode(o *output, out *event.Outcome, record *ledger.Record) e
 	stepped := time.Now()
 	put := func(r kafka.Record) error {
 		r.Time = stepped
-		if n := c.partitions[r.Topic]; n > 1 {
-			r.Partition = kafka.PartitionFor(r.Key, n)
+		if r.Partition = c.names.Cell; c.partitions[r.Topic] > 1 {
+			r.Partition = kafka.PartitionFor(r.Key, c.partitions[r.Topic])
 		}
 		return o.batch.Add(&r)
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -48,13 +49,13 @@ func (b *Bases) Check(ctx context.Context, named []ledger.Base) map[base.Name]er
 }
 
 // Owner returns what a ledger is to a store of bases.
-func Owner(ctx context.Context, c *kafka.Client, name string) (o base.Owner, err error) {
-	ids, err := c.TopicIDs(ctx, name)
+func Owner(ctx context.Context, c *kafka.Client, n topics.Names) (o base.Owner, err error) {
+	ids, err := c.TopicIDs(ctx, n.Ledger)
 	if err != nil {
 		return o, err
 	}
 	o.Cluster, err = c.ClusterID(ctx)
-	o.Topic, o.Ledger = ids[name], name
+	o.Topic, o.Ledger = ids[n.Ledger], n.Own()
 	return o, err
 }
 
@@ -88,10 +89,17 @@ func ReadReached(ctx context.Context, c *kafka.Client, l kafka.TopicPartition, b
 	if err != nil {
 		return at, err
 	}
-	for {
+	for again := b.Offset > 0; ; {
 		record, err := r.Next(ctx)
 		if err != nil {
 			return at, err
+		}
+		if record == nil && again { // a copy of the ledger has it earlier
+			again = false
+			if r, err = ledger.OpenAt(ctx, c, l, 0); err != nil {
+				return at, err
+			}
+			continue
 		}
 		if record == nil {
 			return at, fmt.Errorf("the ledger %s does not have the record any more that says which windows are in "+
@@ -181,17 +189,21 @@ func (s *states) noBase(unusable []error) error {
 func (s *states) scratch(ctx context.Context) (string, error) {
 	dir := s.cfg.Checkpoints.Dir
 	if dir != "" {
-		name := s.cfg.Terms.Names.Ledger
-		ids, err := s.client.TopicIDs(ctx, name)
+		names := s.cfg.Terms.Names
+		ids, err := s.client.TopicIDs(ctx, names.Ledger)
 		if err != nil {
 			return "", err
 		}
-		dir = checkpoint.Folder(dir, name, ids[name])
+		dir = checkpoint.Folder(dir, names.Own(), ids[names.Ledger])
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", err
 		}
 	}
-	return os.MkdirTemp(dir, "base-fetched-")
+	folder, err := os.MkdirTemp(dir, "base-fetched-")
+	if err != nil {
+		err = fmt.Errorf("%w: give --state-dir, a folder that has room for it", err)
+	}
+	return folder, err
 }
 
 // copyBlocks copies the files of a base that the state refers to into a folder.
@@ -217,7 +229,7 @@ type candidate struct {
 // candidates returns the checkpoints, and the bases that the ledger names, the newest first. A checkpoint comes before a base of
 // the same window.
 func (s *states) candidates(ctx context.Context) (list []candidate, err error) {
-	files, err := s.cfg.Checkpoints.Find(s.cfg.Terms.Names.Ledger)
+	files, err := s.cfg.Checkpoints.Find(s.cfg.Terms.Names.Own())
 	if err != nil {
 		return nil, err
 	}

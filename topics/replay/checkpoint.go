@@ -104,10 +104,13 @@ func (p *Replayer) Restore(ctx, fetching context.Context) error {
 }
 
 // begin opens the replayer after the last window of a state.
-func (p *Replayer) begin(fetching context.Context, f *found) error {
+func (p *Replayer) begin(fetching context.Context, f *found) (err error) {
+	if p.moves, err = p.cfg.moves(fetching, p.client, f.at.Epoch); err != nil {
+		return err
+	}
 	p.Engine, p.Ledger, p.next, p.last, p.compared = f.engine, f.ledger, f.at.Window, stateAfter(f.record), !p.gap.lossy
 	p.last.Attempts, p.last.behind = f.at.Attempts, f.at.Behind
-	return p.openInputs(fetching, f.at.Position)
+	return p.openInputs(fetching, f.at.Position.Moved(p.moves, f.at.Window))
 }
 
 // states finds the state that a start goes on from, in a checkpoint or a base. The stretch of its last
@@ -249,12 +252,12 @@ var errBeyond = errors.New("the ledger ends before it")
 // a checkpoint that is of this ledger and beyond its end. Otherwise such a checkpoint is a
 // [ledger.ShortError]. Of another ledger with the same name, err stands.
 func (s *states) passEnd(ctx context.Context, path string, at *Reached, err error) (*ledger.Ledger, *ledger.Record, error) {
-	name := s.cfg.Terms.Names.Ledger
-	ids, wrong := s.client.TopicIDs(ctx, name)
-	switch own := checkpoint.Folder(s.cfg.Checkpoints.Dir, name, ids[name]); {
+	names := s.cfg.Terms.Names
+	ids, wrong := s.client.TopicIDs(ctx, names.Ledger)
+	switch own := checkpoint.Folder(s.cfg.Checkpoints.Dir, names.Own(), ids[names.Ledger]); {
 	case wrong != nil:
 		return nil, nil, wrong
-	case ids[name] == "" || filepath.Dir(path) != own:
+	case ids[names.Ledger] == "" || filepath.Dir(path) != own:
 		return nil, nil, err
 	}
 	// Brokers say that a window is committed before it can be read.
@@ -298,19 +301,25 @@ func (s *states) passEnd(ctx context.Context, path string, at *Reached, err erro
 }
 
 // locate finds the record of the checkpoint's last window in the ledger and compares
-// its hash. If that window was never committed, there is no such record, or its hash
-// differs.
+// its hashes. If that window was never committed, there is no such record, or its hash
+// differs. In a copy of the ledger the record has an earlier offset than in the original.
 func (s *states) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *ledger.Record, error) {
 	name := s.cfg.Terms.Names.Ledger
 	l, err := ledger.OpenAt(ctx, s.client, s.cfg.Terms.Names.LedgerAt(), at.Ledger)
 	if err != nil {
 		return nil, nil, err
 	}
-	for {
+	for again := at.Ledger > 0; ; {
 		r, err := l.Next(ctx)
 		switch {
 		case err != nil:
 			return nil, nil, err
+		case again && (r == nil || r.Window >= at.Window):
+			again = false
+			if l, err = ledger.OpenAt(ctx, s.client, s.cfg.Terms.Names.LedgerAt(), 0); err != nil {
+				return nil, nil, err
+			}
+			continue
 		case r == nil:
 			return nil, nil, fmt.Errorf("ledger %s, window %d: %w", name, at.Window-1, errBeyond)
 		case r.Window >= at.Window:
@@ -322,6 +331,8 @@ func (s *states) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *ledg
 				r.Window, r.Epoch, at.Epoch)
 		case r.Model != at.Model || r.Chain != at.Chain:
 			return nil, nil, fmt.Errorf("the ledger %s has %s for window %d, and the checkpoint has %s", name, r.Chain, r.Window, at.Chain)
+		case r.Taken != "" && r.Taken != at.Sum():
+			return nil, nil, fmt.Errorf("the ledger %s has other records of the inputs in windows before %d than the checkpoint", name, at.Window)
 		case at.Shadow != nil && r.Shadow != nil && *at.Shadow != *r.Shadow:
 			return nil, nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the "+
 				"checkpoint has %s", name, r.Shadow.Chain, r.Shadow.Model, r.Window, at.Shadow.Chain)

@@ -2,7 +2,9 @@ package replay
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
+	"math"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
@@ -31,6 +33,22 @@ type Config struct {
 	Checkpoints *Checkpoints
 	Events      func(Event)
 	Logger      *slog.Logger
+	// Moved are spans of the inputs that have other offsets than the ledger says, before the epoch that will say so.
+	Moved []ledger.Moved
+}
+
+// moves returns where the records of windows are now that a state of an epoch does not have.
+func (c *Config) moves(ctx context.Context, client *kafka.Client, epoch int64) (*ledger.Moves, error) {
+	at := c.Terms.Names.LedgerAt()
+	newest, err := ledger.Newest(ctx, client, at)
+	if err != nil || newest == nil || newest.Epoch == epoch && c.Moved == nil {
+		return nil, err
+	}
+	m, err := ledger.ReadMoves(ctx, client, at)
+	if err == nil && c.Moved != nil {
+		m.Add(math.MaxInt64, c.Moved)
+	}
+	return m, err
 }
 
 func (c *Config) setDefaults() {

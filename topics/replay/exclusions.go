@@ -115,7 +115,7 @@ func readExclusions(ctx context.Context, c *kafka.Client, cfg *Config, before in
 		return x, err
 	}
 	bounds, err := c.Offsets(ctx, names.Commands)
-	if err != nil || bounds[kafka.TopicPartition{Topic: names.Commands}].End == 0 {
+	if err != nil || bounds[names.At(names.Commands)].End == 0 {
 		return x, err
 	}
 	fetching, stop := context.WithCancel(ctx)
@@ -125,13 +125,17 @@ func readExclusions(ctx context.Context, c *kafka.Client, cfg *Config, before in
 	if err != nil {
 		return x, err
 	}
+	moves, err := cfg.moves(ctx, c, 0)
+	if err != nil {
+		return x, err
+	}
 	for {
 		r, err := records.Next(ctx)
 		if err != nil || r == nil || r.Window >= before {
 			return x, err
 		}
 		commands := slices.DeleteFunc(slices.Clone(r.Ranges), func(g ledger.Range) bool { return g.Topic != names.Commands })
-		if err := in.Replay(ctx, commands); err != nil {
+		if err := in.Replay(ctx, moves.Ranges(r.Window, commands)); err != nil {
 			return x, err
 		}
 		if r.Forgot != nil {

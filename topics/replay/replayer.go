@@ -38,8 +38,9 @@ type Replayer struct {
 	client  *kafka.Client
 	stretch *stretch
 	gap     *Gap
-	next    int64 // number of the next window: it grows by one with each step of the engine
-	last    State // after window next-1, as its record says or will say
+	moves   *ledger.Moves // nil if the records have the offsets that the ledger names
+	next    int64         // number of the next window: it grows by one with each step of the engine
+	last    State         // after window next-1, as its record says or will say
 	// claimed is true while records of a window are claimed that the engine has not stepped: the
 	// inputs are then ahead of the engine, and the state cannot be saved.
 	claimed bool
@@ -118,6 +119,9 @@ func (p *Replayer) OpenFirst(ctx, fetching context.Context, before int64) (err e
 	if p.Ledger, err = ledger.Open(ctx, p.client, p.cfg.Terms.Names.LedgerAt()); err != nil {
 		return err
 	}
+	if p.moves, err = p.cfg.moves(ctx, p.client, 0); err != nil {
+		return err
+	}
 	return p.openInputs(fetching, intake.Position{})
 }
 
@@ -187,11 +191,14 @@ func (p *Replayer) Claim(c intake.Cut, ranges []ledger.Range) []ledger.Range {
 	return p.Inputs.Claim(c, ranges)
 }
 
+// Ranges returns the records of a window by the offsets that they have now: the record's, unless the inputs are copies.
+func (p *Replayer) Ranges(r *ledger.Record) []ledger.Range { return p.moves.Ranges(r.Window, r.Ranges) }
+
 // replay claims the records of the next window, which is the record's, and keeps the schemas by which they are read.
 func (p *Replayer) replay(ctx context.Context, r *ledger.Record) error {
 	p.claimed = true
 	p.Inputs.Schemas.Keep(r.Schemas)
-	return p.Inputs.Replay(ctx, r.Ranges)
+	return p.Inputs.Replay(ctx, p.Ranges(r))
 }
 
 // Serve steps the claimed records of an owner, whose record will have the hash of the state after it.

@@ -62,7 +62,11 @@ func (r *run) loop(ctx context.Context, predictions *kafka.Reader, s *Stream) er
 		n++
 	}
 	for ; ; n++ {
-		if err := r.steps(ctx, predictions, again(s.Steps, n)); err != nil {
+		pass := &Stream{Steps: again(s.Steps, n)}
+		if n == 0 {
+			pass.Context = s.Context // whose late labels come once
+		}
+		if err := r.steps(ctx, predictions, pass); err != nil {
 			return err
 		}
 		if n > 0 {

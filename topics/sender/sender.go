@@ -4,8 +4,10 @@
 package sender
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -24,6 +26,40 @@ type Stream struct {
 type Item struct {
 	Node  event.Node
 	Class string // "" for a node without a label
+	// Wait is after how many further steps the label comes, or of the context after how many steps; LabelTime, unless 0, is its event time.
+	Wait      int
+	LabelTime int64
+}
+
+// Due returns the items whose labels come with the context and after each step, each late steps later than it says
+// unless it is of the context: so it may go on after the last step.
+func (s *Stream) Due(late int) [][]Item {
+	due := make([][]Item, len(s.Steps)+1)
+	late = min(late, len(s.Steps)) // later there is no step
+	for at, items := range append([][]Item{s.Context}, s.Steps...) {
+		for _, item := range items {
+			when := at + item.Wait
+			if at > 0 {
+				when += late
+			}
+			for len(due) <= when {
+				due = append(due, nil)
+			}
+			due[when] = append(due[when], item)
+		}
+	}
+	for _, items := range due {
+		slices.SortStableFunc(items, func(a, b Item) int { return cmp.Compare(a.LabelTime, b.LabelTime) })
+	}
+	return due
+}
+
+// Timed reports whether labels come at times of their own.
+func (s *Stream) Timed() bool {
+	waits := func(items []Item) bool {
+		return slices.ContainsFunc(items, func(i Item) bool { return i.Wait > 0 })
+	}
+	return waits(s.Context) || slices.ContainsFunc(s.Steps, waits)
 }
 
 // Labelled returns the number of items that have a label.
@@ -51,7 +87,7 @@ type Timing string
 const (
 	// Never sends nodes only.
 	Never Timing = "never"
-	// Delayed sends a label Delay node events after its node.
+	// Delayed sends a label Delay node events after its node; in a stream that is timed, labels after the steps as Due has them.
 	Delayed Timing = "delayed"
 	// Predicted sends a step's labels once that step and Delay further steps have
 	// their predictions.
@@ -117,7 +153,7 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 		return err
 	}
 	if cfg.Labels != Never {
-		if err := r.labels(ctx, s.Context); err != nil {
+		if err := r.labels(ctx, s.Due(0)[0]); err != nil {
 			return err
 		}
 	}
@@ -131,15 +167,15 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 	if cfg.Loop {
 		return r.loop(ctx, predictions, s)
 	}
-	return r.steps(ctx, predictions, s.Steps)
+	return r.steps(ctx, predictions, s)
 }
 
 // steps sends nodes and labels, with predictions as Predicted says, and else as Delayed.
-func (r *run) steps(ctx context.Context, predictions *kafka.Reader, steps [][]Item) error {
-	if predictions != nil {
-		return r.predicted(ctx, predictions, steps)
+func (r *run) steps(ctx context.Context, predictions *kafka.Reader, s *Stream) error {
+	if predictions != nil || r.cfg.Labels == Delayed && s.Timed() {
+		return r.predicted(ctx, predictions, s)
 	}
-	return r.delayed(ctx, steps)
+	return r.delayed(ctx, s.Steps)
 }
 
 // run is the state of one Run.
@@ -199,23 +235,22 @@ func (r *run) predictionsFromStart(ctx context.Context, c *kafka.Client) (*kafka
 	return c.NewReader(start, kafka.ReaderConfig{}), nil
 }
 
-// predicted sends the nodes of each step, waits for their predictions, and sends the
-// labels of the step Delay steps before it. The labels of the last steps follow at
-// the end.
-func (r *run) predicted(ctx context.Context, predictions *kafka.Reader, steps [][]Item) error {
-	for t := range len(steps) + r.cfg.Delay {
-		if t < len(steps) {
-			if err := r.nodes(ctx, steps[t]); err != nil {
+// predicted sends the nodes of each step, waits for their predictions if it can read them, and sends the labels that
+// are due then. Those that are not due after the last step follow at the end.
+func (r *run) predicted(ctx context.Context, predictions *kafka.Reader, s *Stream) error {
+	for t, due := range s.Due(r.cfg.Delay)[1:] {
+		if t < len(s.Steps) {
+			if err := r.nodes(ctx, s.Steps[t]); err != nil {
 				return err
 			}
-			if err := r.await(ctx, predictions, steps[t]); err != nil {
-				return err
+			if predictions != nil {
+				if err := r.await(ctx, predictions, s.Steps[t]); err != nil {
+					return err
+				}
 			}
 		}
-		if past := t - r.cfg.Delay; past >= 0 {
-			if err := r.labels(ctx, steps[past]); err != nil {
-				return err
-			}
+		if err := r.labels(ctx, due); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -276,7 +311,7 @@ func (r *run) labels(ctx context.Context, items []Item) error {
 		if items[i].Class == "" || r.sentLabels[string(key)] {
 			continue
 		}
-		l := event.Label{Node: items[i].Node.ID, Class: items[i].Class, Time: r.at(r.time)}
+		l := event.Label{Node: items[i].Node.ID, Class: items[i].Class, Time: r.at(cmp.Or(items[i].LabelTime, r.time))}
 		records = append(records, r.record(r.cfg.Names.Labels, key, wire.AppendLabel(nil, &l)))
 	}
 	if err := r.send(ctx, records); err != nil {

@@ -60,7 +60,7 @@ func newBases(ctx context.Context, w *worker) (*bases, error) {
 	if w.cfg.Checkpoints.Bases.Store == nil {
 		return nil, nil
 	}
-	owner, err := replay.Owner(ctx, w.client, w.cfg.Terms.Names.Ledger)
+	owner, err := replay.Owner(ctx, w.client, w.cfg.Terms.Names)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,9 @@ func (b *bases) followed(r *ledger.Record, newest *ledger.Record) {
 
 // breaks reports whether bases before a window are of no use behind it, as no replay of what is left passes it: nodes are forgotten,
 // or an epoch begins.
-func breaks(r *ledger.Record) bool { return r.Forgot != nil || r.Begins != nil && r.Window > 0 }
+func breaks(r *ledger.Record) bool {
+	return r.Forgot != nil || r.Begins != nil && r.Window > 0 && r.Begins.Moved == nil
+}
 
 // begins reports whether the present state is to be taken, before a window.
 func (b *bases) begins(next int64) bool { return b != nil && b.asked == next && !b.busy }
@@ -315,7 +317,9 @@ func (b *bases) name(r *ledger.Record, before []ledger.Base, settings *replay.Se
 	if !breaks(r) {
 		r.Bases = slices.Clone(before)
 		for i := range r.Bases {
-			r.Bases[i].Reached = nil
+			if r.Bases[i].Reached = nil; r.Begins != nil {
+				r.Bases[i].Offset = 0 // the ledger is a copy, and its records have other offsets
+			}
 		}
 	}
 	if b == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/replay"
 )
@@ -42,12 +43,13 @@ type Config struct {
 	// Logger defaults to slog's default.
 	Logger *slog.Logger
 
-	acceptGap bool // see [AcceptGap]
+	acceptGap bool           // see [AcceptGap]
+	moved     []ledger.Moved // see [Restored]
 }
 
 // Replay returns what a replay needs of the configuration, which it shares.
 func (c *Config) Replay() replay.Config {
-	return replay.Config{Terms: &c.Terms, Models: &c.Models, Checkpoints: &c.Checkpoints, Events: c.Events, Logger: c.Logger}
+	return replay.Config{Terms: &c.Terms, Models: &c.Models, Checkpoints: &c.Checkpoints, Events: c.Events, Logger: c.Logger, Moved: c.moved}
 }
 
 func (c *Config) setDefaults() {

@@ -21,13 +21,10 @@ func AcceptGap(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	if cfg.Checkpoints.Dir == "" {
 		return Rebased{}, errors.New("a gap is accepted with a folder for checkpoints: give --state-dir")
 	}
-	members, err := c.Members(ctx, cfg.Terms.Names.Ledger, cfg.Terms.Names.Ledger)
+	err := checkNoWorker(ctx, c, &cfg, "end them first; one that serves or stands by has what is gone in its state, and "+
+		"writes a checkpoint of it at its end")
 	if err != nil {
 		return Rebased{}, err
-	}
-	if len(members) > 0 {
-		return Rebased{}, fmt.Errorf("%d workers of ledger %s are up: end them first; one that serves or stands by has "+
-			"what is gone in its state, and writes a checkpoint of it at its end", len(members), cfg.Terms.Names.Ledger)
 	}
 	cfg.Rebase, cfg.acceptGap = true, true
 	w, err := newWorker(ctx, c, e, cfg)

@@ -45,7 +45,7 @@ func newWindowMetrics(r meter.Register) windowMetrics {
 			prometheus.ExponentialBuckets(0.0001, 2, 14)),
 		labelled: r.Gauge("gvbll_last_label_timestamp_seconds",
 			"Unix time at which this worker last joined a label to a prediction; 0 before it did."),
-		arrivals: r.Histogram("gvbll_window_arrivals", "Arrivals in a window.", prometheus.ExponentialBuckets(1, 2, 14)),
+		arrivals: r.Histogram("gvbll_window_arrivals", "Arrivals in a window.", prometheus.ExponentialBuckets(1, 4, 7)),
 	}
 	for _, cause := range causes {
 		m.cut.WithLabelValues(cause)
@@ -355,7 +355,7 @@ func newKafkaMetrics(reg prometheus.Registerer) *kafkaMetrics {
 			"For how long the brokers have throttled this worker by a quota, by request: fetch, produce or other.",
 			[]string{"request"}, nil),
 	}
-	k.client.Store(new(kafka.Client))
+	k.client.Store(kafka.Unconnected())
 	reg.MustRegister(k)
 	return k
 }

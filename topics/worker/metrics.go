@@ -55,6 +55,9 @@ func (m *Metrics) Observe(e replay.Event) {
 	}
 }
 
+// WatchClient registers and shows what the client of several workers waits for.
+func WatchClient(reg prometheus.Registerer, c *kafka.Client) { newKafkaMetrics(reg).client.Store(c) }
+
 // Watch shows what the client waits for, from now on.
 func (m *Metrics) Watch(c *kafka.Client) { m.kafka.client.Store(c) }
 

@@ -191,10 +191,16 @@ func (o *owner) obeyForget(ctx context.Context, c *claimed) (refused []event.Com
 	if err := o.flush(); err != nil {
 		return nil, err
 	}
-	if c.forgot, err = o.replay.Forget(ctx, commands, false); err != nil {
+	c.forgot, err = o.replay.Forget(ctx, commands, false)
+	if err == nil {
+		return nil, o.worker.assignOwnRoles()
+	}
+	if possible, wrong := o.replay.Replayable(ctx); wrong != nil || possible {
 		return nil, err
 	}
-	return nil, o.worker.assignOwnRoles()
+	o.cfg.Logger.Warn("nodes are not forgotten: what the replay needs was deleted meanwhile", "err", err)
+	o.forgets = verdict{declined: replay.DeclinedGone}
+	return commands, nil
 }
 
 // flush waits until all stepped windows are committed.
@@ -216,7 +222,7 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 		Version: ledger.Version, Epoch: o.replay.Last().Epoch, Window: out.Window, Cause: c.cause, Ranges: c.ranges,
 		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Terms: ledger.Terms{Settings: settings.Hash},
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
-		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
+		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(), Taken: o.replay.Inputs.Taken(),
 		Figures: out.Figures.Kept(), Reasons: reasons(out), Changes: ledger.Changes(out.Drift), Unmet: ledger.UnmetOf(out.Unmet),
 		Schemas:  o.replay.Inputs.Schemas.TakeFresh(),
 		Forgot:   c.forgot,
@@ -250,6 +256,9 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 	}
 	if record.Begins != nil {
 		record.Classes, record.Inputs = o.cfg.Terms.Classes, o.replay.Inputs.Begins()
+		if n := o.cfg.Terms.Names; n.Cells > 0 {
+			record.Cell = &ledger.Cell{Number: n.Cell, Of: n.Cells}
+		}
 	} else if out.Promoted != "" && o.cfg.Models.ClassesOf != nil {
 		record.Classes = o.cfg.Models.ClassesOf(out.Promoted)
 	}

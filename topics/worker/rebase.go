@@ -43,6 +43,37 @@ func Rebase(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config, w
 	return w.rebase(ctx, why)
 }
 
+// Restored begins an epoch, on the ledger's own terms, where the inputs are copies whose records have other offsets than the
+// ledger says: its first record says which. If they have the same, it does nothing. It refuses while a worker is up.
+func Restored(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config, why string) (Rebased, error) {
+	if err := checkNoWorker(ctx, c, &cfg, "end them first"); err != nil {
+		return Rebased{}, err
+	}
+	moves, err := ledger.ReadMoves(ctx, c, cfg.Terms.Names.LedgerAt())
+	if err != nil {
+		return Rebased{}, err
+	}
+	if cfg.moved, err = moves.FindMoved(ctx, c); err != nil || cfg.moved == nil {
+		return Rebased{}, err
+	}
+	w, err := newWorker(ctx, c, e, cfg)
+	if err != nil {
+		return Rebased{}, err
+	}
+	w.begins = cfg.Terms.Beginning("the inputs are copies")
+	w.begins.Moved = cfg.moved
+	return w.rebase(ctx, why)
+}
+
+// checkNoWorker returns an error if workers of the ledger are up, with what to do.
+func checkNoWorker(ctx context.Context, c *kafka.Client, cfg *Config, remedy string) error {
+	members, err := c.Members(ctx, cfg.Terms.Names.Ledger, cfg.Terms.Names.Ledger)
+	if err == nil && len(members) > 0 {
+		err = fmt.Errorf("%d workers of ledger %s are up: %s", len(members), cfg.Terms.Names.Ledger, remedy)
+	}
+	return err
+}
+
 // rebase is Rebase, and [AcceptGap] if the worker may accept one.
 func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err error) {
 	began := time.Now()

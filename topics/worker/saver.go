@@ -80,7 +80,7 @@ func newSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*saver, error)
 	if err != nil {
 		return nil, err
 	}
-	s.dir, err = checkpoint.Open(checkpoint.Folder(s.cfg.Dir, cfg.Terms.Names.Ledger, ids[cfg.Terms.Names.Ledger]), s.cfg.Keep)
+	s.dir, err = checkpoint.Open(checkpoint.Folder(s.cfg.Dir, cfg.Terms.Names.Own(), ids[cfg.Terms.Names.Ledger]), s.cfg.Keep)
 	return s, err
 }
 

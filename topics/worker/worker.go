@@ -33,18 +33,27 @@ import (
 // Run runs a worker until the context ends, and then returns nil with every stepped window
 // committed. If it ends for any other reason it returns an error of one line.
 func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) error {
+	return run(ctx, c, e, cfg, func(ctx context.Context, w *worker) (membership, error) {
+		n := w.cfg.Terms.Names
+		if err := c.MayWrite(ctx, n.Predictions, n.DeadLetters, n.Ledger); err != nil {
+			return nil, err
+		}
+		go topics.WatchRisks(ctx, c, n, watchEvery(&w.cfg.Checkpoints.Bases), w.cfg.Logger,
+			func(ctx context.Context) (map[string]time.Time, error) { return needed(ctx, w.client, w.cfg) }, w.cfg.AtRisk)
+		return w.join()
+	})
+}
+
+// run runs a worker that takes its place in the elections when it begins. The context that this gets ends with the worker.
+func run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config,
+	join func(context.Context, *worker) (membership, error),
+) error {
 	w, err := newWorker(ctx, c, e, cfg)
 	if err == nil {
 		defer w.saver.unlock()
-		n := cfg.Terms.Names
-		err = c.MayWrite(ctx, n.Predictions, n.DeadLetters, n.Ledger)
-	}
-	if err == nil {
-		watching, stop := context.WithCancel(ctx)
+		during, stop := context.WithCancel(ctx)
 		defer stop()
-		go topics.WatchRisks(watching, c, w.cfg.Terms.Names, watchEvery(&w.cfg.Checkpoints.Bases), w.cfg.Logger,
-			func(ctx context.Context) (map[string]time.Time, error) { return needed(ctx, w.client, w.cfg) }, w.cfg.AtRisk)
-		err = w.explainPurged(ctx, w.Run(ctx, w.join))
+		err = w.explainPurged(ctx, w.Run(ctx, func() (membership, error) { return join(during, w) }))
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // no transaction of this worker was open
@@ -213,7 +222,7 @@ func (w *worker) open(ctx, fetching context.Context) error {
 // checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
 // its ledger is empty.
 func (w *worker) checkNoCheckpoint() error {
-	list, err := w.cfg.Checkpoints.Find(w.cfg.Terms.Names.Ledger)
+	list, err := w.cfg.Checkpoints.Find(w.cfg.Terms.Names.Own())
 	if err != nil {
 		return nil // of a folder that cannot be read, the start says so
 	}
@@ -345,7 +354,7 @@ func (w *worker) own(ctx context.Context) error {
 func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 	crash.Point(crash.BeforeFence)
 	producer, err := w.client.NewProducer(ctx, kafka.ProducerConfig{
-		TransactionalID: w.cfg.Terms.Names.Ledger,
+		TransactionalID: w.cfg.Terms.Names.Own(),
 		Topics: []string{
 			w.cfg.Terms.Names.Predictions, w.cfg.Terms.Names.ToLabel,
 			w.cfg.Terms.Names.DeadLetters, w.cfg.Terms.Names.Ledger,

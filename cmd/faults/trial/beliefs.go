@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"encoding/hex"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 var beliefs = []scenario{
 	{name: "a producer's clock is ahead", play: clockAhead},
 	{name: "an operator resets the group's offsets", play: offsetsReset},
+	{name: "all is restored from a mirror with other offsets", play: mirrored},
 	{name: "compaction is turned on for the ledger", nodes: 1, play: compacted},
 }
 
@@ -68,6 +70,32 @@ func offsetsReset(ctx context.Context, v *served) {
 		must(kerr.ErrorForCode(t.Partitions[0].ErrorCode))
 	}
 	v.begin(ctx)
+	v.finished(ctx)
+}
+
+// mirrored has all topics be copies without the markers and aborted records of the transactions in which the inputs were sent.
+func mirrored(ctx context.Context, v *served) {
+	v.out.producer = need(v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix}))
+	v.begin(ctx)
+	for range 10 {
+		for range 20 {
+			v.put()
+		}
+		must(v.out.producer.Commit(ctx, v.out.records, "", nil))
+		v.out.records = v.out.records[:0]
+		v.predicted(ctx)
+	}
+	v.halt()
+	v.endTransactions(ctx)
+	v.out = v.newSender(ctx)
+	n := v.names
+	for _, topic := range []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.ToLabel, n.DeadLetters, n.Ledger} {
+		v.replace(ctx, topic, v.records(ctx, topic))
+	}
+	v.refuses(ctx, "gvbll rebase --restored")
+	must(v.gvbll(ctx, "rebase", "--restored", "--model", v.setup.Model, "--state-dir", filepath.Join(v.dir, "a")))
+	v.begin(ctx)
+	v.more(ctx, 50)
 	v.finished(ctx)
 }
 

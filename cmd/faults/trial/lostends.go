@@ -82,14 +82,8 @@ func (v *served) goOn(ctx context.Context) {
 func (v *served) lose(ctx context.Context, lost map[kafka.TopicPartition]int) {
 	cuts := make(map[kafka.TopicPartition]int64) // first offset that is lost
 	for at, n := range lost {
-		var all, left []kafka.Record
-		v.readAll(ctx, at.Topic, func(r *kgo.Record) {
-			all = append(all, kafka.Record{
-				Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key,
-				Value: r.Value, Time: r.Timestamp,
-			})
-		})
-		for _, r := range slices.Backward(all) {
+		var left []kafka.Record
+		for _, r := range slices.Backward(v.records(ctx, at.Topic)) {
 			if r.Partition == at.Partition && n > 0 {
 				cuts[at], n = r.Offset, n-1
 			} else {
@@ -104,6 +98,16 @@ func (v *served) lose(ctx context.Context, lost map[kafka.TopicPartition]int) {
 	if k, ok := v.setup.Cluster.(*nodes); ok {
 		k.cut(cuts)
 	}
+}
+
+// records returns the committed records of a topic.
+func (v *served) records(ctx context.Context, topic string) (all []kafka.Record) {
+	v.readAll(ctx, topic, func(r *kgo.Record) {
+		all = append(all, kafka.Record{
+			Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value, Time: r.Timestamp,
+		})
+	})
+	return all
 }
 
 // replace deletes a topic and creates it again with the records. A ledger's checkpoints are given

@@ -27,7 +27,7 @@ type scenario struct {
 // scenarios returns those of all kinds.
 func scenarios() []scenario {
 	return slices.Concat(
-		limits, lateEnds, damages, lostEnds, forgetting, beliefs,
+		limits, lateEnds, damages, lostEnds, forgetting, beliefs, calls,
 	)
 }
 
@@ -90,12 +90,17 @@ type served struct {
 // send sends n more nodes.
 func (v *served) send(ctx context.Context, n int) {
 	for range n {
-		node := v.setup.Items[v.sent%len(v.setup.Items)].Node
-		node.ID, node.Neighbours = event.ID{Num: int64(v.sent)}, nil
-		v.out.node(&node)
-		v.sent++
+		v.put()
 	}
 	v.out.send(ctx)
+}
+
+// put adds a node to those that are sent next.
+func (v *served) put() {
+	node := v.setup.Items[v.sent%len(v.setup.Items)].Node
+	node.ID, node.Neighbours = event.ID{Num: int64(v.sent)}, nil
+	v.out.node(&node)
+	v.sent++
 }
 
 // begin starts a worker.

@@ -25,6 +25,24 @@ type Kafka struct {
 	Security Security `embed:"" group:"security"`
 }
 
+// Cell is the flag of a command that may be about one cell of a graph.
+type Cell struct {
+	Cell *int32 `help:"The cell, of a graph of several ('gvbll topics --cells'): a number from 0." placeholder:"N" group:"kafka"`
+}
+
+// Of returns the names of the cell that the flag gives, of those of the graph.
+func (f Cell) Of(n topics.Names) (topics.Names, error) {
+	switch {
+	case f.Cell == nil:
+		return n, nil
+	case n.Cells == 0:
+		return n, Usagef("--cell %d: the graph has one cell: leave it out", *f.Cell)
+	case *f.Cell < 0 || int(*f.Cell) >= n.Cells:
+		return n, Usagef("--cell %d: the graph has %d cells: give 0 to %d", *f.Cell, n.Cells, n.Cells-1)
+	}
+	return n.Of(*f.Cell), nil
+}
+
 // Inputs are the flags of a command that reads or writes the nodes and labels too.
 type Inputs struct {
 	Kafka
@@ -103,7 +121,7 @@ func (f Kafka) Connect(ctx context.Context, p Process) (*kafka.Client, topics.Na
 
 // Config reads the files that the flags name.
 func (f Security) Config(brokers []string, p Process) (kafka.Config, error) {
-	cfg := kafka.Config{Brokers: brokers, Dialer: p.Dial, Logger: p.Log, ClientID: "gvbll", Timeout: 10 * time.Second}
+	cfg := kafka.Config{Brokers: brokers, Dialer: p.Dial, Logger: p.Log, ClientID: strings.TrimSuffix("gvbll-"+p.Command, "-"), Timeout: 10 * time.Second}
 	if err := f.check(); err != nil {
 		return cfg, err
 	}
@@ -163,7 +181,7 @@ func (f Security) endpoint(secret string, cfg kafka.Config) (sasl.Mechanism, err
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || remote([]string{u.Host}) != "") {
 		return nil, Usagef("--sasl-token-url: give the address of a server that takes the secret over TLS, https://HOST/PATH")
 	}
-	e := kafka.TokenEndpoint{URL: f.SASLTokenURL, ID: f.SASLUser, Secret: secret, Scope: f.SASLTokenScope, Dialer: cfg.Dialer}
+	e := kafka.TokenEndpoint{URL: f.SASLTokenURL, ID: f.SASLUser, Secret: f.renewed(secret), Scope: f.SASLTokenScope, Dialer: cfg.Dialer}
 	if cfg.TLS != nil {
 		e.Roots = cfg.TLS.RootCAs
 	}

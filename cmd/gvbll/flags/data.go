@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/parquet"
 	"github.com/gvbll/gvbll/gnn/attributes"
@@ -16,12 +17,13 @@ import (
 
 // Data choose a graph, and how it is cut into training nodes and a stream.
 type Data struct {
-	Data       string   `help:"@data" type:"path" placeholder:"PATH"`
-	Drift      string   `help:"@data_drift" enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
-	Seed       uint64   `help:"Seed of the split, the synthetic graph and the training." default:"1"`
-	TrainShare float64  `help:"@data_train_share" default:"0"`
-	TrainUntil *float64 `help:"@data_train_until" placeholder:"TIME"`
-	Steps      int      `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0"`
+	Data       string  `help:"@data" type:"path" placeholder:"PATH"`
+	Drift      string  `help:"@data_drift" enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
+	Seed       uint64  `help:"Seed of the split, the synthetic graph and the training." default:"1"`
+	TrainShare float64 `help:"@data_train_share" default:"0"`
+	TrainUntil string  `help:"@data_train_until" placeholder:"TIME"`
+	LabelDelay Delay   `help:"@data_label_delay" placeholder:"30d"`
+	Steps      int     `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0"`
 }
 
 var dataHelp = Texts{
@@ -31,7 +33,10 @@ var dataHelp = Texts{
 		"graphs.",
 	"data_train_share": "Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps " +
 		"the split of the data set (docs/datasets.md).",
-	"data_train_until": "Train on the labelled nodes whose time is before this number, in the data set's own unit.",
+	"data_train_until": "Train on the nodes before this time whose labels have come by then: a date such as 2025-11-20, or a time as the " +
+		"data set has it.",
+	"data_label_delay": "Time between a node and its label, such as 30d, in place of the data set's own label_time. Or a number: of steps " +
+		"(of node events with 'send --labels delayed').",
 }
 
 // Check refuses values out of range, and flags without an effect.
@@ -39,13 +44,67 @@ func (f Data) Check(g Given) error {
 	switch {
 	case !(f.TrainShare >= 0 && f.TrainShare <= 1):
 		return Usagef("--train-share %v: give a share up to 1, such as 0.05, or 0 to keep the split of the data set", f.TrainShare)
-	case f.TrainShare > 0 && f.TrainUntil != nil:
-		return Usagef("--train-share %v and --train-until %v both choose the training nodes: "+
-			"leave out one of them", f.TrainShare, *f.TrainUntil)
+	case f.TrainShare > 0 && f.TrainUntil != "":
+		return Usagef("--train-share %v and --train-until %s both choose the training nodes: "+
+			"leave out one of them", f.TrainShare, f.TrainUntil)
 	case f.Steps < 0:
 		return Usagef("--steps %d: give a positive number, or 0 to keep that of the data set", f.Steps)
 	}
 	return g.Check(NoEffect(f.Data != "", "no effect on --data: leave out one of them", "drift"))
+}
+
+// Until reads --train-until of a data set; nil where it is not given.
+func Until(d *dataset.Dataset, text string) (*float64, error) {
+	if text == "" {
+		return nil, nil
+	}
+	at, err := d.ParseTime(text)
+	if err != nil {
+		return nil, Usagef("--train-until %s: %w", text, err)
+	}
+	return &at, nil
+}
+
+// Delay is how much later than its node a label comes: a number of steps, or a time. The zero value was not given.
+type Delay struct {
+	text  string
+	Steps int
+	ms    int64
+}
+
+func (d Delay) String() string { return d.text }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Delay) UnmarshalText(text []byte) (err error) {
+	*d = Delay{text: string(text)}
+	if d.ms = spelling.Span(d.text); d.ms > 0 {
+		return nil
+	}
+	if d.Steps, err = strconv.Atoi(d.text); err != nil || d.Steps < 0 {
+		return fmt.Errorf("%.40q: give a time in d, h, m, s or ms, such as 30d, or a number of steps", d.text)
+	}
+	return nil
+}
+
+// Given reports whether there is one.
+func (d Delay) Given() bool { return d.text != "" }
+
+// Timed reports whether it is a time.
+func (d Delay) Timed() bool { return d.ms > 0 }
+
+// Apply has the labels of a data set come by it: at their times, or by steps whatever times they have.
+func (d Delay) Apply(set *dataset.Dataset) error {
+	switch {
+	case d.ms > 0:
+		if err := set.DelayLabels(float64(d.ms)); err != nil {
+			return Usagef("--label-delay %s: %w", d.text, err)
+		}
+	case d.Given() && set.Keys.Tell():
+		return Usagef("--label-delay %s: keys tell which labels have come (\"labels\"), so these need times: give one such as 30d", d.text)
+	case d.Given():
+		set.LabelTime = nil
+	}
+	return nil
 }
 
 // DataSet is a graph and how it is cut into training nodes and steps.
@@ -61,7 +120,14 @@ func (f Data) Open() (*DataSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	split, err := d.Cut(dataset.Cut{Seed: f.Seed, Share: f.TrainShare, Until: f.TrainUntil, Steps: f.Steps})
+	until, err := Until(d, f.TrainUntil)
+	if err == nil {
+		err = f.LabelDelay.Apply(d)
+	}
+	if err != nil {
+		return nil, err
+	}
+	split, err := d.Cut(dataset.Cut{Seed: f.Seed, Share: f.TrainShare, Until: until, Steps: f.Steps})
 	if err == nil {
 		d, err = d.Encoded(split.Train)
 	}
@@ -87,6 +153,14 @@ func (f Data) graph() (*dataset.Dataset, error) {
 // OpenData reads a data set in any layout.
 func OpenData(path string) (*dataset.Dataset, error) { return dataset.Open(path, parquet.Format) }
 
+// SaveData saves a data set into a folder, as csv or parquet.
+func SaveData(d *dataset.Dataset, dir, format string) error {
+	if format == "parquet" {
+		return d.Save(dir, parquet.Format)
+	}
+	return d.Save(dir)
+}
+
 // String describes the graph in one line.
 func (s *DataSet) String() string {
 	what, edges, kind := "nodes", len(s.Edges), "dense"
@@ -111,7 +185,7 @@ func (s *DataSet) String() string {
 // Stream returns the data set in order of arrival: training and warm-up nodes as
 // context, with their labels, then the steps. A node names those of its neighbours
 // that came before it or are in the same step. Event time advances by one
-// millisecond a node; that of a table with names is the table's, if it has times.
+// millisecond a node; that of a table with names, or where labels have times, is the table's, if it has times.
 func (s *DataSet) Stream() *sender.Stream {
 	batches := append([][]int32{append(append([]int32(nil), s.Split.Train...), s.Split.Warmup...)}, s.Split.Steps...)
 	if s.Raw != nil { // the engine makes of keys what they make
@@ -132,9 +206,9 @@ func (s *DataSet) Stream() *sender.Stream {
 		n := event.Node{ID: s.ID(v), Dense: x.Dense, Index: x.Index, Value: x.Value, Context: context, Time: time}
 		if s.Table != nil {
 			n.Dense, n.Index, n.Value, n.Named = nil, nil, nil, s.named(v)
-			if at, ok := s.Milliseconds(v); ok {
-				n.Time = at
-			}
+		}
+		if at, ok := s.Milliseconds(v); ok && (s.Table != nil || s.LabelTime != nil) {
+			n.Time = at
 		}
 		if s.Graphs != nil {
 			n.Dense, n.Index, n.Value, n.Graph = nil, nil, nil, s.graph(v)
@@ -145,10 +219,22 @@ func (s *DataSet) Stream() *sender.Stream {
 		return sender.Item{Node: n, Class: s.ClassOf(v)}
 	}
 	out := &sender.Stream{}
+	waits := make([]int, len(s.Labels)) // after which step, from 1 on, the label comes
+	for after, nodes := range s.Due(s.Split, 0) {
+		for _, v := range nodes {
+			waits[v] = after
+		}
+	}
 	for i, batch := range batches {
 		var items []sender.Item
 		for _, v := range batch {
-			items = append(items, item(v, i == 0))
+			x := item(v, i == 0)
+			if x.Wait = max(waits[v]-i, 0); s.LabelTime != nil && s.LabelTime[v] == dataset.Never {
+				x.Class = ""
+			} else if _, ok := s.Milliseconds(v); ok && x.Class != "" && s.LabelTime != nil {
+				x.LabelTime = int64(s.LabelTime[v])
+			}
+			items = append(items, x)
 		}
 		if i == 0 {
 			if s.Graphs == nil { // no graph is the context of another

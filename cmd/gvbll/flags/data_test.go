@@ -8,7 +8,6 @@ import (
 
 // TestDataChecks: shares and steps out of range, and two flags that choose the same, are refused by name, with what to give instead.
 func TestDataChecks(t *testing.T) {
-	until := 2019.0
 	for _, c := range []struct {
 		what  string
 		f     Data
@@ -21,7 +20,7 @@ func TestDataChecks(t *testing.T) {
 		{"less than none", Data{TrainShare: -0.1}, givenFlags(), "--train-share -0.1: give a share"},
 		{"no number", Data{TrainShare: math.NaN()}, givenFlags(), "--train-share NaN: give a share"},
 		{"without end", Data{TrainShare: math.Inf(1)}, givenFlags(), "--train-share +Inf: give a share"},
-		{"two ways to train", Data{TrainShare: .5, TrainUntil: &until}, givenFlags(), "--train-share 0.5 and --train-until 2019 both choose"},
+		{"two ways to train", Data{TrainShare: .5, TrainUntil: "2019"}, givenFlags(), "--train-share 0.5 and --train-until 2019 both choose"},
 		{"fewer steps than none", Data{Steps: -1}, givenFlags(), "--steps -1: give a positive number"},
 		{"drift of own data", Data{Data: "d"}, givenFlags("drift"), "--drift X: no effect on --data"},
 		{"drift of the synthetic graph", Data{}, givenFlags("drift"), ""},

@@ -67,6 +67,7 @@ type Log struct {
 	Serves   string          // the model that serves after the last of them
 	known    map[string]bool // classes of all models
 	classes  []string        // of the model that the ledger began with
+	refused  int             // events
 	features int             // of a node, for the models that served last: events with others were refused
 	written  event.Settings  // that the records hold last
 }
@@ -93,6 +94,7 @@ func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
 		if r.Begins != nil {
 			l.features = r.Begins.Features
 		}
+		l.refused += r.Refused
 		for _, class := range r.Classes {
 			l.known[class] = true
 		}

@@ -99,10 +99,13 @@ func (l LetterBox) Send(ctx context.Context, records []kafka.Record, from []Sour
 	for i := range records {
 		r, at := &records[i], from[i]
 		origin := event.Origin{Topic: at.Topic, Partition: at.Partition, Offset: at.offset}
-		r.Partition = kafka.PartitionFor(r.Key, partitions[r.Topic])
+		note := l.Names.At(l.Names.DeadLetters)
+		if r.Partition = kafka.PartitionFor(r.Key, partitions[r.Topic]); l.Names.Cells > 0 { // to the cell it was of
+			r.Partition, note.Partition = at.Partition, at.Partition
+		}
 		r.Headers = append(r.Headers, kafka.Header{Key: wire.ResentHeader, Value: []byte(origin.String())})
 		notes[i] = kafka.Record{
-			Topic: l.Names.DeadLetters, Key: r.Key[:min(len(r.Key), maxNoteKey)],
+			Topic: note.Topic, Partition: note.Partition, Key: r.Key[:min(len(r.Key), maxNoteKey)],
 			Value:   wire.AppendDeadLetter(nil, &event.Refusal{Reason: wire.Resent, Origin: &origin}),
 			Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.MsgPack)}},
 		}
@@ -128,6 +131,8 @@ func ReadLetter(line []byte, names topics.Names) (r kafka.Record, from Source, e
 	switch {
 	case d.Topic != names.Nodes && d.Topic != names.Labels && d.Topic != names.Commands:
 		return r, from, fmt.Errorf("topic %.200q, want %s, %s or %s: check --prefix", d.Topic, names.Nodes, names.Labels, names.Commands)
+	case names.Cells > 0 && (d.Partition < 0 || int(d.Partition) >= names.Cells):
+		return r, from, fmt.Errorf("partition %d, and the graph has cells 0 to %d", d.Partition, names.Cells-1)
 	case d.Reason == event.UnreadableBatch:
 		return r, from, errors.New("the dead letter holds a whole batch as the broker stores it: send its records from their source")
 	case d.Truncated:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/gvbll/gvbll/charts/page"
@@ -21,24 +22,56 @@ type Member struct {
 	Model   string `json:"model,omitempty"`  // that it was started with to serve
 	Shadow  string `json:"shadow,omitempty"` // and in the shadow
 
-	Owner bool `json:"-"`
+	Owner         bool    `json:"-"`
+	owns, follows []int32 // cells
+	foreign       string  // what it is if it is no worker
 }
 
 // Where names the worker by its page, or else its host.
 func (m *Member) Where() string { return cmp.Or(m.HTTP, m.Host) }
 
-// MembersOf returns the workers of a graph, the owner first.
+// MembersOf returns the workers of a graph, or those that have its cell, the owner first.
 func MembersOf(ctx context.Context, client *kafka.Client, names topics.Names) ([]Member, error) {
+	members, err := allMembers(ctx, client, names)
+	if names.Cells > 0 {
+		members = ofCell(members, names.Cell)
+	}
+	return members, err
+}
+
+// allMembers returns all workers of the group.
+func allMembers(ctx context.Context, client *kafka.Client, names topics.Names) ([]Member, error) {
 	found, err := client.Members(ctx, names.Ledger, names.Ledger)
 	if err != nil {
 		return nil, err
 	}
-	members := make([]Member, len(found))
-	for i, f := range found {
-		m := &members[i]
-		_ = json.Unmarshal([]byte(f.About), m) // any program may join the group
-		m.Host, m.Owner = cmp.Or(m.Host, f.Host), f.Owner
+	var members []Member
+	for _, f := range found {
+		var m Member
+		_ = json.Unmarshal([]byte(f.About), &m) // any program may join the group
+		m.Host, m.Owner, m.owns, m.follows = cmp.Or(m.Host, f.Host), f.Owner, f.Owns, f.Follows
+		if f.About == "" {
+			m.foreign = fmt.Sprintf("client %.100q at %s", f.Client, f.Host)
+		}
+		members = append(members, m)
 	}
+	sortMembers(members)
+	return members, nil
+}
+
+// ofCell returns those of the workers of a graph that have a cell, the owner first.
+func ofCell(all []Member, cell int32) (members []Member) {
+	for _, m := range all {
+		m.Owner = slices.Contains(m.owns, cell)
+		if m.Owner || slices.Contains(m.follows, cell) {
+			members = append(members, m)
+		}
+	}
+	sortMembers(members)
+	return members
+}
+
+func sortMembers(members []Member) {
 	slices.SortFunc(members, func(a, b Member) int {
 		switch {
 		case a.Owner:
@@ -48,7 +81,6 @@ func MembersOf(ctx context.Context, client *kafka.Client, names topics.Names) ([
 		}
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.HTTP, b.HTTP))
 	})
-	return members, nil
 }
 
 // ShadowIn returns the model in the shadow of the one that serves after the ledger's last

@@ -17,6 +17,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/parts"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
 	bases "github.com/gvbll/gvbll/topics/base"
@@ -57,17 +58,21 @@ type Status struct {
 
 // evidence is what findings need beside what is printed.
 type evidence struct {
-	missing    []string             // topics
-	gone       map[bases.Name]error // bases that the ledger names and the store lacks
-	lost       string               // predictions that are not in their topic, in words, "" for none
-	attributes []page.Attribute     // of the last period
-	takes      string               // what a label names a class by, "" if it is not known
+	missing []string             // topics
+	gone    map[bases.Name]error // bases that the ledger names and the store lacks
+	// In words, "" for none: predictions that are not in their topic, why no worker starts, which topic too few replicas have,
+	// and who withholds inputs.
+	lost, refuses, tooFew, withheld string
+	foreign                         string           // a member of the group that is no worker
+	attributes                      []page.Attribute // of the last period
+	takes                           string           // what a label names a class by, "" if it is not known
 
 	pace     float64       // events a second, the most that the graph has stepped for paceOver
 	apart    time.Duration // the longest between two windows of event time
 	drift    string        // the detector that found a loss to rise, "" for none
 	unmet    []ledger.Unmet
-	edges    int           // in the graph
+	nodes    int           // in the graph
+	edges    int           // likewise
 	fallback bool          // the model as trained served the last window
 	silent   time.Duration // since labels stopped, 0 if they have not
 	others   float64       // share of labels of other classes, see [page.Period.Apart]
@@ -110,6 +115,8 @@ type statusPeriod struct {
 	Asked     *asked    `json:"asked,omitempty"`      // null if no labels were asked for
 	// Classes are those that are watched, of which there are labels and others: the rarest first.
 	Classes []ranked `json:"classes,omitempty"`
+	// By has the scores by the values of an attribute, null without --by or labels.
+	By *cohorts `json:"by,omitempty"`
 	// Unknown are the names of features that the model's schema lacks, those with most values first.
 	Unknown []ledger.Unknown `json:"unknown_attributes,omitempty"`
 
@@ -121,6 +128,13 @@ type statusPeriod struct {
 type expired struct {
 	Nodes int `json:"nodes"`
 	Edges int `json:"edges"`
+}
+
+// cohorts are scores by the values of an attribute.
+type cohorts struct {
+	Attribute string        `json:"attribute"`
+	Class     string        `json:"class,omitempty"` // of AUCs, and that is acted on
+	Values    []page.Cohort `json:"values"`          // those with most labels first
 }
 
 // ranked says how well the probability of a class tells its nodes from the others.
@@ -160,6 +174,13 @@ func ReadStatus(
 		if s.evidence.lost, err = lostPredictions(ctx, g); err != nil {
 			return nil, err
 		}
+		if s.evidence.refuses, err = refusal(ctx, g, s.Windows); err != nil {
+			return nil, err
+		}
+		if s.evidence.withheld, err = g.withheld(ctx, s.at); err != nil {
+			return nil, err
+		}
+		s.evidence.tooFew = g.Client.TooFewReplicas(ctx, g.Names.All()...)
 	}
 	if s.Owner == nil {
 		s.Verdict = "no owner"
@@ -170,7 +191,9 @@ func ReadStatus(
 
 func (s *Status) addMembers(members []Member) {
 	for i := range members {
-		if members[i].Owner {
+		if members[i].foreign != "" {
+			s.evidence.foreign = members[i].foreign
+		} else if members[i].Owner {
 			s.Owner = &members[i]
 		} else {
 			s.Standbys = append(s.Standbys, members[i])
@@ -185,7 +208,8 @@ func (s *Status) readLedger(ctx context.Context, g Graph, store bases.Store, las
 		return err
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
-	s.evidence.fallback, s.evidence.unmet, s.evidence.edges = newest.Head == StaticHead, newest.Unmet, newest.Figures.Int(event.GraphEdges)
+	s.evidence.fallback, s.evidence.unmet = newest.Head == StaticHead, newest.Unmet
+	s.evidence.nodes, s.evidence.edges = newest.Figures.Int(event.GraphNodes), newest.Figures.Int(event.GraphEdges)
 	if s.evidence.takes, err = g.TakesClasses(ctx, newest); err != nil {
 		return err
 	}
@@ -311,6 +335,9 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 		}
 	}
 	slices.SortStableFunc(s.Classes, func(a, b ranked) int { return cmp.Or(a.Labels-b.Labels, cmp.Compare(a.Class, b.Class)) })
+	if by := p.Cohorts; by.By != "" {
+		s.By = &cohorts{by.By, by.Class, page.CohortsOf(by)}
+	}
 	s.uneven, s.often = unevenness(p.Classes)
 	if p.Figures.Of(parts.Asked.Nodes)+p.Figures.Of(parts.Asked.Labels) > 0 {
 		s.Asked = askedOf(p)
@@ -318,19 +345,30 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 	return s
 }
 
+// print prints a table.
+func (c *cohorts) print(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range page.CohortTable("by "+c.Attribute, c.Values) {
+		row[0] = cut(shown(row[0]), 20)
+		fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
+	}
+	fmt.Fprintln(out)
+	w.Flush()
+}
+
 // ofClass formats a score of a class, a dash if there is none.
 func (p *statusPeriod) ofClass(name string, score func(*ranked) float64) string {
 	for i := range p.Classes {
 		if p.Classes[i].Class == name {
-			return fmt.Sprintf("%.4f", score(&p.Classes[i]))
+			return p.score(score(&p.Classes[i]))
 		}
 	}
 	return "-"
 }
 
-// usual describes the most frequent class and its share, a dash if no label came.
+// usual describes the most frequent class and its share, a dash if few labels came.
 func (p *statusPeriod) usual() string {
-	if p.Majority == nil {
+	if p.Majority == nil || p.Labels < serve.FewLabels {
 		return "-"
 	}
 	return fmt.Sprintf("%s %.4f", cut(shown(p.Majority.Class), 20), p.Majority.Share)
@@ -453,7 +491,10 @@ func (s *Status) Print(out io.Writer) error {
 	row("predictions", func(p *statusPeriod) string { return fmt.Sprint(p.Predictions) })
 	row("labels", func(p *statusPeriod) string { return fmt.Sprint(p.Labels) })
 	row("label delay", func(p *statusPeriod) string {
-		return p.ifLabelled(roughly(time.Duration(p.Delay * float64(time.Second))))
+		if p.Labels == 0 {
+			return "-"
+		}
+		return roughly(time.Duration(p.Delay * float64(time.Second)))
 	})
 	for _, f := range figure.All() {
 		if f.Words != "" && (s.Last.Figures.Of(f) != 0 || s.Before.Figures.Of(f) != 0) {
@@ -463,11 +504,11 @@ func (s *Status) Print(out io.Writer) error {
 	for _, reason := range s.reasons() {
 		row("refused: "+reason, func(p *statusPeriod) string { return fmt.Sprint(p.Refused[reason]) })
 	}
-	row("accuracy", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.Acc)) })
+	row("accuracy", func(p *statusPeriod) string { return p.score(p.Acc) })
 	row("most frequent class", (*statusPeriod).usual)
-	row("NLL", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.NLL)) })
-	row("ECE", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.ECE)) })
-	row("by chance up to", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.Chance)) })
+	row("NLL", func(p *statusPeriod) string { return p.score(p.NLL) })
+	row("ECE", func(p *statusPeriod) string { return p.score(p.ECE) })
+	row("by chance up to", func(p *statusPeriod) string { return p.score(p.Chance) })
 	if list := slices.Concat(s.Last.Classes, s.Before.Classes); len(list) > 0 { // the rarest alone: --json has all
 		name := list[0].Class
 		row("AUC of "+cut(shown(name), 20), func(p *statusPeriod) string {
@@ -479,6 +520,9 @@ func (s *Status) Print(out io.Writer) error {
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	if s.Last.By != nil {
+		s.Last.By.print(out)
 	}
 	if note := s.Last.noBetter(); note != "" {
 		fmt.Fprintf(out, "\n%s\n", note)
@@ -497,13 +541,16 @@ func (s *Status) Print(out io.Writer) error {
 		if i == 0 {
 			fmt.Fprintln(out)
 		}
-		if _, err := fmt.Fprintf(out, "wrong: %s (docs/runbook.md#%s)\n", f.What, strings.ToLower(f.Alert)); err != nil {
+		if _, err := fmt.Fprintf(out, "wrong: %s (docs/runbook.md#%s)\n", f.What, anchor(f.Alert)); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(out, "\nonly metrics tell: %s\n", strings.Join(s.Unseen, ", "))
 	return err
 }
+
+// anchor returns the section of docs/runbook.md on an alert.
+func anchor(alert string) string { return strings.ToLower(alert) }
 
 // String describes a worker in one line.
 func (m *Member) String() string {
@@ -550,12 +597,12 @@ func (s *Status) reasons() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// ifLabelled returns the text, or a dash if no label came in the period.
-func (p *statusPeriod) ifLabelled(text string) string {
-	if p.Labels == 0 {
+// score formats a score, a dash if it is of too few labels.
+func (p *statusPeriod) score(x float64) string {
+	if p.Labels < serve.FewLabels {
 		return "-"
 	}
-	return text
+	return fmt.Sprintf("%.4f", x)
 }
 
 // roughly formats a duration to two digits or so.

@@ -26,7 +26,7 @@ func TestFindings(t *testing.T) {
 	ago := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
 	waiting := func(events int64) []partitionLag { return []partitionLag{{"g.nodes", 0, events}} }
 	good := calibration.Means{Acc: 0.9, NLL: 0.3, ECE: 0.02}
-	known := append([]string{"GvbllNoBroker"}, unseen...)
+	known := slices.Clone(unseen)
 	for name, c := range map[string]struct {
 		change func(*Status)
 		want   string // the alert, "" for none
@@ -34,6 +34,9 @@ func TestFindings(t *testing.T) {
 		"nothing":                        {func(*Status) {}, ""},
 		"no owner":                       {func(s *Status) { s.Owner = nil }, "GvbllNoOwner"},
 		"a missing topic":                {func(s *Status) { s.evidence.missing = []string{"g.nodes"} }, "GvbllNoOwner"},
+		"no worker starts":               {func(s *Status) { s.evidence.refuses = "cut" }, "GvbllNoOwner"},
+		"too few replicas":               {func(s *Status) { s.evidence.tooFew = "one" }, "GvbllNoBroker"},
+		"inputs are withheld":            {func(s *Status) { s.evidence.withheld = "by one" }, "GvbllInputWithheld"},
 		"a quiet graph":                  {func(s *Status) { s.Committed = ago(time.Hour) }, ""},
 		"commits are late":               {func(s *Status) { s.Committed, s.Lag = ago(5*time.Minute), waiting(1) }, ""},
 		"commits stopped":                {func(s *Status) { s.Committed, s.Lag = ago(301*time.Second), waiting(1) }, "GvbllCommitsStopped"},
@@ -224,7 +227,7 @@ func TestMajority(t *testing.T) {
 // there are none of a class without labels.
 func TestStatusOfClasses(t *testing.T) {
 	var p page.Period
-	for range 2 {
+	for range 25 {
 		scores.AddWindow(&p, &ledger.Record{Labels: 4, Scores: &ledger.Scores{
 			Served:  ledger.Tally{Labels: 4, Correct: 3},
 			Classes: []ledger.Group{{Name: "ok", Tally: ledger.Tally{Labels: 3, Correct: 3}}, {Name: "fraud", Tally: ledger.Tally{Labels: 1}}},
@@ -233,10 +236,17 @@ func TestStatusOfClasses(t *testing.T) {
 				{Class: "fraud", Bins: []ledger.OddsBin{{18, 2, 0, .1}, {30, 2, 1, 1.3}}},
 				{Class: "never", Bins: []ledger.OddsBin{{2, 4, 0, .001}}},
 			},
+			Cohorts: &ledger.Cohorts{By: "country", Class: "fraud", List: []ledger.Cohort{
+				{
+					Group: ledger.Group{Name: "FR", Tally: ledger.Tally{Labels: 3, Correct: 2}}, Odds: []ledger.OddsBin{{18, 1, 0, .1}, {30, 2, 1, 1.3}},
+					Missed: 1,
+				},
+				{Group: ledger.Group{Name: "(others)", Tally: ledger.Tally{Labels: 1, Correct: 1}}, Odds: []ledger.OddsBin{{18, 1, 0, .1}}},
+			}},
 		}})
 	}
 	s := shorten(&p, time.Hour)
-	if len(s.Classes) != 2 || s.Classes[0].Class != "fraud" || s.Classes[0].Labels != 2 || s.Classes[1].AUC != 1 || s.Majority.Class != "ok" {
+	if len(s.Classes) != 2 || s.Classes[0].Class != "fraud" || s.Classes[0].Labels != 25 || s.Classes[1].AUC != 1 || s.Majority.Class != "ok" {
 		t.Fatalf("%+v and %+v", s.Classes, s.Majority)
 	}
 	if fraud := s.Classes[0]; fraud.AUC < .8 || fraud.AUC == 1 || fraud.AveragePrecision < .5 || fraud.ECE < .04 {
@@ -244,7 +254,23 @@ func TestStatusOfClasses(t *testing.T) {
 	}
 	var out strings.Builder
 	must(t, (&Status{Last: s, Before: shorten(&page.Period{}, time.Hour)}).Print(&out))
-	if !regexp.MustCompile(`AUC of fraud +0\.8\d+ +-`).MatchString(out.String()) {
-		t.Errorf("the status is\n%s", &out)
+	for _, want := range []string{`AUC of fraud +0\.8\d+ +-\n`, `(?m)^ +by country  labels  accuracy +NLL +ECE  by chance up to +AUC  caught\n`, `(?m)^ +FR +75 +0\.6667 .* 0\.7\d+  0\.0000\n`, `(?m)^ +\(others\) +25 +– .* –\n`} {
+		if !regexp.MustCompile(want).MatchString(out.String()) {
+			t.Errorf("the status has no %s:\n%s", want, &out)
+		}
+	}
+	if by := s.By; by.Attribute != "country" || by.Class != "fraud" || len(by.Values[1].Scores) != 0 || len(by.Values[0].Scores) != 6 {
+		t.Errorf("by country it is %+v", by)
+	}
+
+	// Of 49 labels no score is shown.
+	p.Served.Labels = 49
+	few, text := shorten(&p, time.Hour), strings.Builder{}
+	few.Labels, few.By = 49, nil
+	must(t, (&Status{Last: few, Before: few}).Print(&text))
+	for _, name := range []string{"accuracy", "most frequent class", "NLL", "ECE", "by chance up to", "AUC of fraud", "average precision of it"} {
+		if !regexp.MustCompile("(?m)^ *" + name + " +- +-").MatchString(text.String()) {
+			t.Errorf("%s is shown of 49 labels:\n%s", name, &text)
+		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // Format is that of tables whose files end in .parquet.
-var Format = dataset.Format{Ending: ".parquet", Read: read}
+var Format = dataset.Format{Ending: ".parquet", Read: read, Write: write}
 
 // read calls header with the names of a file's columns, and row with the fields of each
 // row: numbers in decimal, lists as their items with spaces between, a missing value or NaN as
@@ -300,6 +300,9 @@ func (t *table) field(c column, values []parquet.Value) string {
 	t.items = t.items[:0]
 	for _, v := range values {
 		switch {
+		case v.IsNull() && c.list && len(values) > 1: // of a list of several, which is then no vector
+			t.items = append(t.items, "nan "...)
+			continue
 		case v.IsNull():
 			continue
 		case !c.list:

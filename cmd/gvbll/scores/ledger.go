@@ -60,15 +60,7 @@ func Of(out *event.Outcome, m *model.Model, rates pipeline.LabelRates) *ledger.S
 		}
 	}
 
-	s := &ledger.Scores{Served: ledgerTally(&served), Delayed: len(delays)}
-	for b, bin := range served.Bins {
-		if bin.Count > 0 {
-			s.Bins = append(s.Bins, ledger.Bin{
-				Bin: b, Count: int(bin.Count), Correct: int(bin.Correct),
-				Confidence: float32(bin.SumConfidence),
-			})
-		}
-	}
+	s := &ledger.Scores{Served: ledgerTally(&served), Bins: ledgerBins(&served.Bins), Cohorts: cohorts(out), Delayed: len(delays)}
 	for h := range out.Heads {
 		t := serve.Tally(&out.Heads[h])
 		s.Heads = append(s.Heads, ledger.Group{Name: out.Heads[h].Name, Tally: ledgerTally(&t)})
@@ -96,17 +88,29 @@ func Of(out *event.Outcome, m *model.Model, rates pipeline.LabelRates) *ledger.S
 		}
 	}
 	for k, c := range out.Watched {
-		odds := ledger.Odds{Class: m.Classes[c]}
-		for b, bin := range serve.Odds(out, k) {
-			if bin.Rows > 0 {
-				odds.Bins = append(odds.Bins, ledger.OddsBin{float32(b), float32(bin.Rows), float32(bin.Labels), float32(bin.Sum)})
-			}
-		}
-		s.Odds = append(s.Odds, odds)
+		odds := serve.Odds(out, k)
+		s.Odds = append(s.Odds, ledger.Odds{Class: m.Classes[c], Bins: ledgerOdds(&odds)})
 	}
 	if len(delays) > 0 {
 		slices.Sort(delays)
 		s.Delay = delays[len(delays)/2]
+	}
+	return s
+}
+
+// cohorts returns the scores by cohort, nil for none.
+func cohorts(out *event.Outcome) *ledger.Cohorts {
+	by := serve.CohortsOf(out)
+	if by.By == "" {
+		return nil
+	}
+	s := &ledger.Cohorts{By: by.By, Class: by.Class}
+	for i := range by.List {
+		c := &by.List[i]
+		s.List = append(s.List, ledger.Cohort{
+			Group: ledger.Group{Name: c.Value, Tally: ledgerTally(&c.Tally)}, Bins: ledgerBins(&c.Bins), Odds: ledgerOdds(&c.Odds),
+			Sets: c.Sets, Held: c.Held, Caught: c.Caught, Vain: c.Vain, Missed: c.Missed,
+		})
 	}
 	return s
 }
@@ -127,6 +131,25 @@ func ledgerTally(t *calibration.Tally) ledger.Tally {
 		Labels: t.Labels, Correct: t.Correct, LogLoss: float32(t.LogLoss), Brier: float32(t.Brier),
 		Confidence: float32(confidence),
 	}
+}
+
+// ledgerBins and ledgerOdds return the bins that hold predictions.
+func ledgerBins(bins *calibration.Bins) (list []ledger.Bin) {
+	for b, bin := range bins {
+		if bin.Count > 0 {
+			list = append(list, ledger.Bin{Bin: b, Count: int(bin.Count), Correct: int(bin.Correct), Confidence: float32(bin.SumConfidence)})
+		}
+	}
+	return list
+}
+
+func ledgerOdds(odds *calibration.Odds) (list []ledger.OddsBin) {
+	for b, bin := range odds {
+		if bin.Rows > 0 {
+			list = append(list, ledger.OddsBin{float32(b), float32(bin.Rows), float32(bin.Labels), float32(bin.Sum)})
+		}
+	}
+	return list
 }
 
 // AttributesOf returns what came of a window by name, for the ledger. m is the model that served.

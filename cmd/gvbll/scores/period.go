@@ -5,7 +5,9 @@ import (
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/gnn/spelling"
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -32,11 +34,19 @@ func AddWindow(p *page.Period, r *ledger.Record) {
 	if s == nil {
 		return
 	}
-	served := tallyOf(s.Served)
-	for _, b := range s.Bins {
-		served.Bins[b.Bin] = calibration.Bin{Count: int64(b.Count), Correct: int64(b.Correct), SumConfidence: float64(b.Confidence)}
-	}
+	served := tallyOf(s.Served, s.Bins)
 	p.Served.Merge(&served)
+	if by := s.Cohorts; by != nil {
+		later := pipeline.Cohorts{By: by.By, Class: by.Class}
+		for i := range by.List {
+			c := &by.List[i]
+			later.List = append(later.List, serve.Cohort{
+				Value: c.Name, Tally: tallyOf(c.Tally, c.Bins), Odds: *oddsOf(c.Odds),
+				Sets: c.Sets, Held: c.Held, Caught: c.Caught, Vain: c.Vain, Missed: c.Missed,
+			})
+		}
+		p.Cohorts.Merge(later)
+	}
 	p.Heads = addGroups(p.Heads, s.Heads)
 	p.Degrees = addGroups(p.Degrees, s.Degrees)
 	p.Classes = addGroups(p.Classes, s.Classes)
@@ -55,7 +65,7 @@ func AddWindow(p *page.Period, r *ledger.Record) {
 func addGroups(list []page.Group, more []ledger.Group) []page.Group {
 	for _, g := range more {
 		list = page.AddGroups(list, page.Group{
-			Name: g.Name, Predicted: int(g.Predicted), Arrived: int(g.Arrived), Confidence: float64(g.Confidence), Tally: tallyOf(g.Tally),
+			Name: g.Name, Predicted: int(g.Predicted), Arrived: int(g.Arrived), Confidence: float64(g.Confidence), Tally: tallyOf(g.Tally, nil),
 		})
 	}
 	return list
@@ -71,6 +81,10 @@ func oddsOf(bins []ledger.OddsBin) *calibration.Odds {
 }
 
 // tallyOf converts a tally of the ledger, whose bins stand apart.
-func tallyOf(t ledger.Tally) calibration.Tally {
-	return calibration.Tally{Labels: t.Labels, Correct: t.Correct, LogLoss: float64(t.LogLoss), Brier: float64(t.Brier)}
+func tallyOf(t ledger.Tally, bins []ledger.Bin) calibration.Tally {
+	tally := calibration.Tally{Labels: t.Labels, Correct: t.Correct, LogLoss: float64(t.LogLoss), Brier: float64(t.Brier)}
+	for _, b := range bins {
+		tally.Bins[b.Bin] = calibration.Bin{Count: int64(b.Count), Correct: int64(b.Correct), SumConfidence: float64(b.Confidence)}
+	}
+	return tally
 }

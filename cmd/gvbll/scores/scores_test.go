@@ -22,9 +22,11 @@ func TestLedgerScores(t *testing.T) {
 		Labelled: []event.Labelled{
 			{Class: 0, By: 0, Degree: 0, Delay: 500, Watched: [event.MaxWatched]float32{.25}},
 			{Class: 1, By: 1, Degree: 2, Watched: [event.MaxWatched]float32{.75}},
-			{Class: 1, By: 0, Degree: 3, Delay: 900, Watched: [event.MaxWatched]float32{.25}},
+			{Class: 1, By: 0, Act: new(bool), Degree: 3, Delay: 900, Watched: [event.MaxWatched]float32{.25}},
 		},
 		Watched:   []int32{1},
+		Cohorts:   &event.Cohorts{By: "country", Class: "blue", Values: []string{"FR", "(none)", "FR"}},
+		Coverage:  &event.Coverage{Labels: []event.Covered{{Held: true}, {}, {Held: true}}},
 		AsTrained: []int32{0, 2},
 		Heads: []event.Head{
 			{Name: "online", Scores: []event.Score{
@@ -56,7 +58,18 @@ func TestLedgerScores(t *testing.T) {
 		},
 		Trained: []ledger.Trained{{Class: "red", Labels: 0.75}, {Class: "blue", Arrivals: 2, Labels: 2.25}},
 
-		Odds:  []ledger.Odds{{Class: "blue", Bins: []ledger.OddsBin{{24, 2, 1, .5}, {31, 1, 1, .75}}}},
+		Odds: []ledger.Odds{{Class: "blue", Bins: []ledger.OddsBin{{24, 2, 1, .5}, {31, 1, 1, .75}}}},
+		Cohorts: &ledger.Cohorts{By: "country", Class: "blue", List: []ledger.Cohort{
+			{
+				Group: ledger.Group{Name: "FR", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.25, Brier: 0.625, Confidence: 1.25}},
+				Bins:  []ledger.Bin{{Bin: 10, Count: 1, Confidence: 0.5}, {Bin: 15, Count: 1, Correct: 1, Confidence: 0.75}},
+				Odds:  []ledger.OddsBin{{24, 2, 1, .5}}, Sets: 2, Held: 2, Missed: 1,
+			},
+			{
+				Group: ledger.Group{Name: "(none)", Tally: ledger.Tally{Labels: 1, Correct: 1, LogLoss: 0.5, Brier: 0.25, Confidence: 0.75}},
+				Bins:  []ledger.Bin{{Bin: 15, Count: 1, Correct: 1, Confidence: 0.75}}, Odds: []ledger.OddsBin{{31, 1, 1, .75}}, Sets: 1,
+			},
+		}},
 		Delay: 900, Delayed: 2,
 	}
 	m := &model.Model{Meta: model.Meta{Classes: []string{"red", "blue"}, Training: model.Training{Labels: []int{10, 30}}}}
@@ -73,6 +86,10 @@ func TestLedgerScores(t *testing.T) {
 	AddWindow(&p, &ledger.Record{Predictions: 1}) // without labels
 	if p.Predictions != 5 || p.Labels != 6 || p.Served.Labels != 6 || p.Refused["orphan-label"] != 2 || p.Delay() != 900*time.Millisecond {
 		t.Errorf("three windows add up to %+v", p)
+	}
+	if by := page.CohortsOf(p.Cohorts); len(by) != 2 || by[0].Value != "FR" || by[0].Labels != 4 || len(by[0].Scores) != 0 ||
+		p.Cohorts.List[0].Missed != 2 || p.Cohorts.List[0].Odds.From(0).Rows != 4 {
+		t.Errorf("the cohorts of both windows are %+v", by)
 	}
 	served := p.Served.Means()
 	if math.Abs(served.Acc-2./3) > 1e-9 || math.Abs(served.NLL-1.75/3) > 1e-9 || math.Abs(served.Brier-.875/3) > 1e-9 {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -49,16 +49,14 @@ func newBoard(set Setup) *board {
 		}),
 	}
 	web.show(b.Page)
-	if acting, err := parts.ParseActing(set.Config.Act); err == nil { // otherwise the engine says what is wrong
-		b.Metrics.Acts(acting.Class)
-	}
+	b.Metrics.Watches(set.Config.Watches())
 	b.serves(set.Models[0])
 	return b
 }
 
-// about returns what the worker says of itself to the others.
-func (b *board) about() string {
-	m := look.Member{Version: b.version, Model: b.models[0].ID, Shadow: shadowOf(b.models), HTTP: b.web.URL()}
+// about returns what a worker says of itself to the others.
+func about(version string, web *Web, models []*model.Model) string {
+	m := look.Member{Version: version, Model: models[0].ID, Shadow: shadowOf(models), HTTP: web.URL()}
 	m.Host, _ = os.Hostname() // without one, the broker knows the address
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -70,7 +68,7 @@ func (b *board) about() string {
 // watch shows what the client waits for, in metrics, on pages and to the probe of readiness.
 func (b *board) watch(c *kafka.Client) {
 	b.Stream.Watch(c)
-	b.Page.Watch(c.Trouble)
+	b.Page.Watch(func() string { return cmp.Or(c.Trouble(), c.Partly()) })
 	b.web.state.Store(&state{
 		unready: func() string {
 			if what := c.Trouble(); what != "" {
@@ -78,6 +76,7 @@ func (b *board) watch(c *kafka.Client) {
 			}
 			return ""
 		},
+		partly: c.Partly,
 		throttled: func() bool {
 			_, now := c.Throttled()
 			return now
@@ -102,7 +101,8 @@ func (b *board) due() bool {
 // show updates page and metrics after a window, nil before the first.
 func (b *board) show(out *event.Outcome, of *pipeline.Engine) {
 	scores, learned := of.Summaries(), of.Pooled()
-	b.Page.Past().Show(scores, learned)
+	b.Page.Past().Show(scores, learned, of.Cohorts())
+	b.Metrics.ShowCohorts(of.Cohorts())
 	if out == nil {
 		return
 	}
@@ -144,11 +144,16 @@ func shadowOf(models []*model.Model) string {
 	return models[1].ID
 }
 
-// decodeNode reads a node event in JSON, as in the nodes topic, for a what-if query.
+// decodeNode reads a node event in JSON, as in the nodes topic of a graph without a map, for a what-if query.
 func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string) {
+	return decodeBy(&wire.Decoder{}, body)
+}
+
+// decodeBy reads a node event in JSON by a decoder.
+func decodeBy(by *wire.Decoder, body []byte) (n *event.Node, reason event.Reason, detail string) {
 	n = &event.Node{}
 	o := &event.Origin{Value: body, Headers: []event.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}}
-	reason, detail = (&wire.Decoder{}).Node(o, n)
+	reason, detail = by.Node(o, n)
 	if reason == "" && (n.Departed || n.OnlyEdges() || n.OnlyAsks()) {
 		return n, event.BadFeatures, "an event without features has no node to predict"
 	}

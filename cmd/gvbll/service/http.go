@@ -10,12 +10,14 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v2"
 
@@ -37,18 +39,24 @@ type Web struct {
 	server   *http.Server
 	handler  http.Handler // of requests that need no password, or have the right one
 	config   string       // the web configuration file, or ""
-	private  bool         // it asks for passwords or certificates
+	private  bool         // it has TLS or asks for passwords
+	asks     bool         // it asks everybody for a password or a certificate
 	scheme   string
-	Registry *prometheus.Registry // that it serves
+	path     string                                  // of its pages, "" for the server's root
+	Registry *prometheus.Registry                    // that it serves
+	cells    atomic.Pointer[prometheus.GathererFunc] // of their metrics, nil without any
+	part     bool                                    // of another, which serves its pages
 	Ready    atomic.Bool
 	looked   atomic.Int64           // Unix time of the last request for the page or the API, in nanoseconds
 	state    atomic.Pointer[state]  // nil until there is a connection to Kafka
 	waits    atomic.Pointer[string] // what a start waits for besides, nil for nothing
+	live     atomic.Pointer[http.Handler]
 }
 
 // state is what the probe of readiness asks.
 type state struct {
 	unready   func() string // what keeps the worker from its work, "" for nothing
+	partly    func() string // what it waits for beside its work, "" for nothing
 	throttled func() bool   // the brokers slow it down
 }
 
@@ -58,7 +66,7 @@ func newRegistry() *prometheus.Registry {
 	return reg
 }
 
-// Limits of a request. Only page.PredictPath needs a larger body.
+// Limits of a request. Only those with an event need a larger body.
 const (
 	maxHTTPHeader  = 16 << 10 // bytes
 	maxHTTPBody    = 1 << 10  // bytes
@@ -83,7 +91,7 @@ func listen(p flags.Process, addr string) (net.Listener, error) {
 // at the start. The file config, in the format of Prometheus' exporters, turns on TLS and
 // passwords. It is checked here; "" is no file.
 func Listen(p flags.Process, addr, config string) (*Web, error) {
-	scheme, private, err := schemeOf(config)
+	scheme, private, asks, err := schemeOf(config)
 	if err != nil {
 		return nil, err
 	}
@@ -91,13 +99,41 @@ func Listen(p flags.Process, addr, config string) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Web{log: p.Log, config: config, scheme: scheme, private: private, listener: guardListener(l), Registry: newRegistry()}, nil
+	h := &Web{log: p.Log, config: config, scheme: scheme, private: private, asks: asks, listener: guardListener(l), Registry: newRegistry()}
+	h.handle()
+	return h, nil
+}
+
+// newPart returns what a cell's worker has instead of a server: its pages are served under a path of the server, and its metrics
+// added to those of other cells.
+func (h *Web) newPart(path string) *Web {
+	return &Web{log: h.log, scheme: h.scheme, listener: h.listener, path: path, part: true, Registry: prometheus.NewRegistry()}
 }
 
 // show makes the server answer with a live page, beside metrics and probes.
 func (h *Web) show(live http.Handler) {
+	if h.part {
+		h.handler = live
+		return
+	}
+	h.live.Store(&live)
+}
+
+// WaitFor says what a start waits for, in a line: it is not ready until that is "".
+func (h *Web) WaitFor(what string) { h.waits.Store(&what) }
+
+// Gather gathers what /metrics has.
+func (h *Web) Gather() ([]*dto.MetricFamily, error) {
+	if cells := h.cells.Load(); cells != nil {
+		return prometheus.Gatherers{h.Registry, *cells}.Gather()
+	}
+	return h.Registry.Gather()
+}
+
+// handle makes the server.
+func (h *Web) handle() {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h.Registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest, EnableOpenMetrics: true, // it has exemplars
 	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -106,15 +142,22 @@ func (h *Web) show(live http.Handler) {
 			http.Error(w, why, http.StatusServiceUnavailable)
 			return
 		}
-		if s := h.state.Load(); s != nil && s.throttled() {
+		switch s := h.state.Load(); {
+		case s != nil && s.partly() != "":
+			fmt.Fprintln(w, "ready: waiting for", s.partly())
+		case s != nil && s.throttled():
 			fmt.Fprintln(w, "ready: throttled by a quota")
-			return
+		default:
+			fmt.Fprintln(w, "ready")
 		}
-		fmt.Fprintln(w, "ready")
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.looked.Store(time.Now().UnixNano())
-		live.ServeHTTP(w, r)
+		if live := h.live.Load(); live != nil {
+			(*live).ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, h.unready(), http.StatusServiceUnavailable)
 	})
 	h.handler = bounded(mux)
 	if !h.private && isLoopbackName(h.listener.Addr().String()) {
@@ -131,6 +174,9 @@ func (h *Web) show(live http.Handler) {
 // Close stops listening. It does nothing more after serve.
 func (h *Web) Close() { h.listener.Close() }
 
+// Guarded reports whether only those with a password or a certificate come in, or those on this machine.
+func (h *Web) Guarded() bool { return h.asks || isLoopbackName(h.listener.Addr().String()) }
+
 // unready says in one line why the worker cannot do its work now, "" if it can.
 func (h *Web) unready() string {
 	if s := h.state.Load(); s != nil {
@@ -138,7 +184,7 @@ func (h *Web) unready() string {
 			return what
 		}
 	}
-	if what := h.waits.Load(); what != nil {
+	if what := h.waits.Load(); what != nil && *what != "" {
 		return *what
 	}
 	if !h.Ready.Load() {
@@ -151,7 +197,7 @@ func (h *Web) unready() string {
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := int64(maxHTTPBody)
-		if r.URL.Path == page.PredictPath {
+		if strings.HasSuffix(r.URL.Path, page.PredictPath) || strings.HasSuffix(r.URL.Path, page.DecidePath) { // of a cell, too
 			most = page.MaxPredictBody
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, most)
@@ -159,11 +205,11 @@ func bounded(h http.Handler) http.Handler {
 	})
 }
 
-// schemeOf checks the web configuration file, "" for none, and returns the scheme of URLs and whether
-// it asks for passwords or certificates.
-func schemeOf(file string) (scheme string, private bool, err error) {
+// schemeOf checks the web configuration file, "" for none, and returns the scheme of URLs, whether there is TLS or
+// a password, and whether everybody is asked for a password or a certificate.
+func schemeOf(file string) (scheme string, private, asks bool, err error) {
 	if file == "" {
-		return "http", false, nil
+		return "http", false, false, nil
 	}
 	var c web.Config
 	err = web.Validate(file)
@@ -174,18 +220,19 @@ func schemeOf(file string) (scheme string, private bool, err error) {
 		}
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("--http-config %s: %w", file, err)
+		return "", false, false, fmt.Errorf("--http-config %s: %w", file, err)
 	}
+	asks = len(c.Users) > 0 || c.TLSConfig.ClientAuth == "RequireAndVerifyClientCert"
 	if c.TLSConfig.IsEnabled() {
-		return "https", true, nil
+		return "https", true, asks, nil
 	}
-	return "http", len(c.Users) > 0, nil
+	return "http", asks, asks, nil
 }
 
 // Probe returns an error unless a program with these flags answers on this machine. It believes any
 // certificate: nothing secret is sent.
 func (f HTTPFlags) Probe(ctx context.Context, p flags.Process) error {
-	scheme, _, err := schemeOf(f.HTTPConfig)
+	scheme, _, _, err := schemeOf(f.HTTPConfig)
 	if err != nil {
 		return err
 	}
@@ -242,4 +289,4 @@ func (h *Web) Serve(ctx context.Context) error {
 // Quiet returns for how long nobody has asked for the page or the API.
 func (h *Web) Quiet() time.Duration { return time.Since(time.Unix(0, h.looked.Load())) }
 
-func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() }
+func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() + h.path }

@@ -240,3 +240,27 @@ func TestBodies(t *testing.T) {
 		}
 	}
 }
+
+// TestGuarded: a page asks everybody who they are with a password, or where clients need a certificate; TLS alone asks nobody.
+func TestGuarded(t *testing.T) {
+	const user = "basic_auth_users:\n  me: $2y$05$Q8xwpsxGhrNEjmVXxl0nmuZ2t1n0eKZnbFSaeHO.yRzhM1nFaMqeK\n"
+	passwords := filepath.Join(t.TempDir(), "web.yml")
+	must(t, os.WriteFile(passwords, []byte(user), 0o600))
+	for _, c := range []struct {
+		addr, config string
+		want         bool
+	}{
+		{"127.0.0.1:0", "", true},
+		{":0", "", false},
+		{":0", passwords, true},
+		{":0", webConfig(t, kafkatest.NewAuthority(t), ""), false},
+		{":0", webConfig(t, kafkatest.NewAuthority(t), user), true},
+	} {
+		h, err := Listen(flags.Process{Log: slog.New(slog.DiscardHandler)}, c.addr, c.config)
+		must(t, err)
+		if h.Guarded() != c.want {
+			t.Errorf("%s with %q: guarded is %v, want %v", c.addr, c.config, h.Guarded(), c.want)
+		}
+		h.Close()
+	}
+}

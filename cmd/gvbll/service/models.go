@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"weak"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -19,41 +21,57 @@ import (
 
 // ModelFolder is a folder of model files, which workers look up by id when a command or the
 // ledger names one. 'gvbll retrain' names the files after their ids; others are found by
-// their contents.
-type ModelFolder string
+// their contents. A model is in memory once, however many engines have it.
+type ModelFolder struct {
+	dir string
+
+	mu     sync.Mutex
+	models map[string]weak.Pointer[model.Model] // that were opened, by id
+}
+
+// NewModelFolder returns the folder of a path.
+func NewModelFolder(dir string) *ModelFolder {
+	return &ModelFolder{dir: dir, models: make(map[string]weak.Pointer[model.Model])}
+}
 
 var modelID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // File returns the path of a model's file, as it is written here.
-func (d ModelFolder) File(id string) string { return filepath.Join(string(d), id+".safetensors") }
+func (d *ModelFolder) File(id string) string { return filepath.Join(d.dir, id+".safetensors") }
 
 // Open reads the model with an id.
-func (d ModelFolder) Open(id string) (*model.Model, error) {
+func (d *ModelFolder) Open(id string) (*model.Model, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if m := d.models[id].Value(); m != nil {
+		return m, nil
+	}
 	if !modelID.MatchString(id) {
 		return nil, fmt.Errorf("%.40q is not the id of a model", id)
 	}
-	entries, err := os.ReadDir(string(d))
+	entries, err := os.ReadDir(d.dir)
 	if err != nil {
 		return nil, fmt.Errorf("--models: %w", err)
 	}
 	files := []string{d.File(id)}
 	for _, e := range entries {
-		if name := filepath.Join(string(d), e.Name()); strings.HasSuffix(name, ".safetensors") && name != files[0] {
+		if name := filepath.Join(d.dir, e.Name()); strings.HasSuffix(name, ".safetensors") && name != files[0] {
 			files = append(files, name)
 		}
 	}
 	for _, file := range files {
 		// Files that cannot be read are other models' matter.
 		if m, err := model.Open(file); err == nil && m.ID == id {
+			d.models[id] = weak.Make(m)
 			return m, nil
 		}
 	}
-	return nil, fmt.Errorf("--models %s: no file there is of model %s: put it there", d, id)
+	return nil, fmt.Errorf("--models %s: no file there is of model %s: put it there", d.dir, id)
 }
 
 // ofLedger returns the models that serve and are in the shadow at a ledger's end, from those
 // given and from the folder. While the ledger is empty they are those given.
-func (d ModelFolder) ofLedger(ctx context.Context, c *kafka.Client, names topics.Names, given []*model.Model) ([]*model.Model, error) {
+func (d *ModelFolder) ofLedger(ctx context.Context, c *kafka.Client, names topics.Names, given []*model.Model) ([]*model.Model, error) {
 	r, err := ledger.Newest(ctx, c, names.LedgerAt())
 	if r == nil || err != nil {
 		return given, err
@@ -85,7 +103,7 @@ func (d ModelFolder) ofLedger(ctx context.Context, c *kafka.Client, names topics
 
 // beside returns a function that makes engines at window 0 of the model with an id, to run beside
 // the one that serves.
-func (d ModelFolder) beside(id string, serving *model.Model, cfg pipeline.Config) (func() (replay.Engine, error), error) {
+func (d *ModelFolder) beside(id string, serving *model.Model, cfg pipeline.Config) (func() (replay.Engine, error), error) {
 	m, err := d.Open(id)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,7 @@ type service struct {
 	terms  worker.Config
 	// release removes files of the engine.
 	release func()
+	desk    *desk                // nil for none
 	Events  []func(replay.Event) // called after the service's own
 
 	last      *event.Outcome // of the last window, nil before the first
@@ -44,15 +45,16 @@ type Setup struct {
 	State   flags.State
 	Config  pipeline.Config
 	Models  []*model.Model // the one to serve, and perhaps a shadow
-	Folder  ModelFolder    // of further models, "" for none
+	Folder  *ModelFolder   // of further models, nil for none
 	Rebase  bool           // other settings than the ledger's begin an epoch
+	Decide  bool           // POST /v1/decide sends events into the stream
 }
 
 // New returns the service of a graph, with the models that its ledger names.
 func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 	models := set.Models
 	var err error
-	if set.Folder != "" {
+	if set.Folder != nil {
 		if models, err = set.Folder.ofLedger(ctx, c, set.Names, models); err != nil {
 			return nil, err
 		}
@@ -79,7 +81,13 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 		release()
 		return nil, err
 	}
-	if set.Folder != "" {
+	if set.Decide {
+		if s.desk, err = newDesk(ctx, c, set, s.Board.Page.Past().Classes); err != nil {
+			release()
+			return nil, err
+		}
+	}
+	if set.Folder != nil {
 		s.terms.Models.Open = func(id string) (func() (replay.Engine, error), error) {
 			return set.Folder.beside(id, s.Engine.Serving().Model(), cfg)
 		}
@@ -95,9 +103,35 @@ func (s *service) Close() { s.release() }
 
 // Run drives the engine until the context ends. cfg begins as Terms; Run adds what the board needs.
 func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
+	if err := s.run(ctx, c, cfg, func(cfg worker.Config) error { return worker.Run(ctx, c, s.Engine, cfg) }); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}
+
+// run calls a function that runs a worker, with its configuration, which has what the board needs.
+func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config, work func(worker.Config) error) error {
+	if s.desk != nil {
+		ctx, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.desk.run(ctx, cfg.Publishing.CommitInterval)
+		}()
+		defer func() {
+			stop()
+			<-ended
+		}()
+		s.Board.Page.Decides(s.desk)
+	}
+	return work(s.watched(c, cfg))
+}
+
+// watched returns the configuration of a worker with what the board needs.
+func (s *service) watched(c *kafka.Client, cfg worker.Config) worker.Config {
 	s.Board.watch(c)
 	s.Board.Stream.Cuts(cfg.Policy)
-	cfg.About, cfg.AtRisk, cfg.Needed = s.Board.about(), s.Board.Stream.AtRisk, s.Board.Stream.Needed
+	cfg.About, cfg.AtRisk, cfg.Needed = about(s.Board.version, s.Board.web, s.Board.models), s.Board.Stream.AtRisk, s.Board.Stream.Needed
 	if b := cfg.Checkpoints.Bases; b.Store != nil {
 		s.Board.Stream.BasesEvery(b.Every)
 	}
@@ -109,19 +143,16 @@ func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 		return scores.Of(out, s.Board.named, settings.LabelRates)
 	}
 	cfg.Events = replay.Join(append([]func(replay.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
-	if err := worker.Run(ctx, c, s.Engine, cfg); err != nil {
-		return fmt.Errorf("worker: %w", err)
-	}
-	return nil
+	return cfg
 }
 
 // on shows what happens in the worker, one event at a time.
 func (s *service) on(e replay.Event) {
 	if w, is := e.(replay.Waiting); is {
-		s.Board.web.waits.Store(&w.For)
+		s.Board.web.WaitFor(w.For)
 		return
 	}
-	s.Board.web.waits.Store(nil)
+	s.Board.web.WaitFor("")
 	page := s.Board.Page.Past()
 	switch e := e.(type) {
 	case replay.Replaying:
@@ -171,7 +202,8 @@ func (s *service) onStepped(w replay.Stepped) {
 	case !w.Replayed:
 		s.Board.Metrics.Observe(w.Outcome)
 	case s.recovered && s.Board.due(): // a standby, which never commits, shows its scores here
-		s.Board.Page.Past().Show(s.Engine.Serving().Summaries(), s.Engine.Serving().Pooled())
+		e := s.Engine.Serving()
+		s.Board.Page.Past().Show(e.Summaries(), e.Pooled(), e.Cohorts())
 	}
 }
 

@@ -77,7 +77,7 @@ func OpenBases(log *slog.Logger, address string, names topics.Names) (base.Store
 		return nil, nil
 	}
 	warnOfStore(log, address)
-	s, err := base.Open(address, names.Ledger)
+	s, err := base.Open(address, names.Own())
 	if err != nil {
 		return nil, flags.Usagef("--base %v", err)
 	}

@@ -1,9 +1,11 @@
 package table
 
 import (
-	"math"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/backtest"
 	"github.com/gvbll/gvbll/gnn/train"
 )
 
@@ -22,11 +24,11 @@ func (h *logits) Loss(a []float64, labels []int32, _, _ int, _ *rand.Rand, da []
 	for i, y := range labels {
 		p := da[i*h.classes : (i+1)*h.classes]
 		copy(p, a[i*h.classes:])
-		if argmax(p) == int(y) {
+		if floats.MaxIdx(p) == int(y) {
 			loss.Correct++
 		}
 		at := p[y]
-		loss.ELL += (at - softmax(p)) / n
+		loss.ELL += (at - backtest.Softmax(p)) / n
 		p[y]--
 		for c := range p {
 			p[c] /= n
@@ -42,31 +44,6 @@ func probabilities(a []float32, classes int, temperature float64, dst []float64)
 		dst[i] = float64(x) / temperature
 	}
 	for lo := 0; lo < len(dst); lo += classes {
-		softmax(dst[lo : lo+classes])
+		backtest.Softmax(dst[lo : lo+classes])
 	}
-}
-
-// softmax turns logits into probabilities, and returns the logarithm of the sum of
-// their exponentials. It uses math.Exp2, which has the same bits on every amd64
-// machine; math.Exp has not.
-func softmax(a []float64) (logSum float64) {
-	top, sum := a[argmax(a)], 0.0
-	for c, x := range a {
-		a[c] = math.Exp2((x - top) * math.Log2E)
-		sum += a[c]
-	}
-	for c := range a {
-		a[c] /= sum
-	}
-	return top + math.Log(sum)
-}
-
-// argmax returns the lowest index of the largest entry.
-func argmax(a []float64) (best int) {
-	for c, x := range a {
-		if x > a[best] {
-			best = c
-		}
-	}
-	return best
 }

@@ -5,6 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/backtest"
 	"github.com/gvbll/gvbll/gnn"
 )
 
@@ -32,7 +33,7 @@ func newOnlineLogistic(tr *trainer, stream *replay) *onlineLogistic {
 		classes := len(tr.data.Classes)
 		o := &onlineLogistic{stream: stream, dim: tr.data.Dim, classes: classes, rate: rate, p: make([]float64, classes)}
 		o.weights = make([]float64, (o.dim+1)*classes)
-		if loss := o.learnFrom(numbers(0, stream.context.nodes)); loss < least || best == nil {
+		if loss := o.learnFrom(stream.early(0, stream.context.nodes)); loss < least || best == nil {
 			best, least = o, loss
 		}
 	}
@@ -52,7 +53,7 @@ func (o *onlineLogistic) learn(nodes []int32) { o.learnFrom(nodes) }
 func (o *onlineLogistic) at(x gnn.Vector, p []float64) {
 	copy(p, o.weights[o.dim*o.classes:])
 	o.each(x, func(w []float64, value float64) { floats.AddScaled(p, value, w) })
-	softmax(p)
+	backtest.Softmax(p)
 }
 
 // each calls do for each feature of x that is not 0, with its weights.

@@ -94,7 +94,7 @@ func newPooled(tr *trainer, stream *replay, protocol, system string) (*pooled, e
 	for lo := stream.train; lo < stream.context.nodes; lo += size {
 		hi := min(lo+size, stream.context.nodes)
 		p.serve(lo, hi)
-		p.label(lo, hi)
+		p.step(nil, stream.labelsOf(stream.early(lo, hi)))
 	}
 	return p, nil
 }

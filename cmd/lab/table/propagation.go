@@ -24,7 +24,7 @@ type propagation struct {
 func newPropagation(tr *trainer, stream *replay, protocol string) *propagation {
 	p := &propagation{surroundings: newSurroundings(stream, protocol), classes: len(tr.data.Classes)}
 	p.f = make([]float64, len(stream.x)*p.classes)
-	pi := p.shares(p.classes)
+	pi := p.Shares(p.classes)
 	for lo := 0; lo < len(p.f); lo += p.classes {
 		copy(p.f[lo:], pi)
 	}
@@ -51,10 +51,10 @@ const (
 // that is what is seen.
 func (p *propagation) settle(n int) {
 	if !p.grows {
-		n = len(p.label)
+		n = len(p.Label)
 	}
 	var open []int
-	for v, y := range p.label[:n] {
+	for v, y := range p.Label[:n] {
 		if y == dataset.Unlabelled {
 			open = append(open, v)
 			continue
@@ -63,17 +63,17 @@ func (p *propagation) settle(n int) {
 		clear(f)
 		f[y] = 1
 	}
-	pi, next := p.shares(p.classes), make([]float64, p.classes)
+	pi, next := p.Shares(p.classes), make([]float64, p.classes)
 	for range mostSweeps {
 		most := 0.0
 		for _, v := range open {
 			copy(next, pi)
-			for _, u := range p.near[v] {
+			for _, u := range p.Near[v] {
 				floats.AddScaled(next, 1, p.f[int(u)*p.classes:(int(u)+1)*p.classes])
 			}
 			f := p.f[v*p.classes : (v+1)*p.classes]
 			for c, x := range next {
-				x /= float64(len(p.near[v]) + 1)
+				x /= float64(len(p.Near[v]) + 1)
 				most = max(most, math.Abs(x-f[c]))
 				f[c] = x
 			}

@@ -1,10 +1,8 @@
 package table
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
-	"sort"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -21,9 +19,10 @@ type replay struct {
 	labels []int32      // by node, or dataset.Unlabelled
 	// links are the neighbours that each node names: nodes before it.
 	links [][]int32
-	// comeAfter are the nodes whose labels come after each step, by the labels' own times; nil if they
+	// comeAfter are the nodes whose labels come before the first step and after each, by the labels' own times; nil if they
 	// have none.
 	comeAfter [][]int32
+	late      map[int32]bool // those of context whose labels come after a step, or never
 	// withheld are the nodes whose label never comes. It scores them all the same.
 	withheld map[int]bool
 	// src and dst are the same edges in both directions, in order of arrival.
@@ -43,7 +42,6 @@ func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *repla
 	batches := append([][]int32{context}, cut.Steps...)
 	neighbours := d.Arrivals(batches)
 	number := make([]int32, len(d.Features))
-	var arrives, comes []float64 // by number, where labels have times
 	s := &replay{kept: memo{}, train: len(cut.Train)}
 	for b, batch := range batches {
 		for _, v := range batch {
@@ -51,9 +49,6 @@ func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *repla
 			s.raw = append(s.raw, d.Features[v])
 			s.x = append(s.x, n.Apply(gnn.Vector{}, d.Features[v]))
 			s.labels = append(s.labels, d.Labels[v])
-			if d.LabelTime != nil {
-				arrives, comes = append(arrives, d.Time[v]), append(comes, d.LabelTime[v])
-			}
 		}
 		for _, v := range batch {
 			links := make([]int32, len(neighbours[v]))
@@ -70,8 +65,21 @@ func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *repla
 			s.steps = append(s.steps, end)
 		}
 	}
-	if comes != nil && len(s.steps) > 0 {
-		s.setLabelTimes(arrives, comes)
+	if d.LabelTime != nil {
+		for _, nodes := range d.Due(cut, 0) {
+			var due []int32
+			for _, v := range nodes {
+				due = append(due, number[v])
+			}
+			s.comeAfter = append(s.comeAfter, due)
+		}
+		s.late = make(map[int32]bool)
+		for _, v := range cut.Warmup {
+			s.late[number[v]] = true
+		}
+		for _, v := range s.comeAfter[0] {
+			delete(s.late, v)
+		}
 	}
 	return s
 }
@@ -116,32 +124,20 @@ func numbers(lo, hi int) []int32 {
 }
 
 // due returns the nodes whose labels come after step t and before the next one: where labels have
-// times and the settings follow them, those whose time is not after that of the next step's first
-// node, in order of these times; or else those of the step that was Delay steps before.
+// times, as [dataset.Dataset.Due] has them, or else those of the step that was Delay steps before.
 func (s *replay) due(t int, settings Settings) []int32 {
 	switch {
-	case s.comeAfter != nil && settings.LabelTimes:
-		return s.comeAfter[t]
+	case s.comeAfter != nil:
+		return s.comeAfter[t+1]
 	case t < settings.Delay:
 		return nil
 	}
 	return s.targets(t - settings.Delay)
 }
 
-// setLabelTimes sets comeAfter from the times at which nodes arrive and their labels come, by number.
-func (s *replay) setLabelTimes(arrives, comes []float64) {
-	s.comeAfter = make([][]int32, len(s.steps))
-	order := numbers(s.context.nodes, len(s.x))
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(comes[a], comes[b]) })
-	for _, v := range order {
-		t := sort.Search(len(s.steps)-1, func(t int) bool {
-			_, next := s.span(t)
-			return int(v) < next && comes[v] <= arrives[next]
-		})
-		if t < len(s.steps)-1 { // a label that comes after the last step's first node teaches nothing
-			s.comeAfter[t] = append(s.comeAfter[t], v)
-		}
-	}
+// early returns those of the nodes from lo to below hi whose labels are known before the first step.
+func (s *replay) early(lo, hi int) []int32 {
+	return slices.DeleteFunc(numbers(lo, hi), func(v int32) bool { return s.late[v] })
 }
 
 // known returns the graph on which step t's nodes are embedded under a protocol.

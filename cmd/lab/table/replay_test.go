@@ -114,7 +114,7 @@ func TestUnlabelledAreNotScored(t *testing.T) {
 }
 
 // TestLabelTimes: a label comes before the first step that begins after its time, and never before
-// its node was served; with a delay in steps that counts instead.
+// its node was served; in a data set without them, a delay in steps counts.
 func TestLabelTimes(t *testing.T) {
 	d := &dataset.Dataset{Name: "timed", Dim: 1, Classes: []string{"a", "b"}}
 	for v := range 9 {
@@ -125,10 +125,12 @@ func TestLabelTimes(t *testing.T) {
 	stream := newReplay(d, dataset.Stream{Train: []int32{0, 1, 2}, Steps: [][]int32{{3, 4}, {5, 6}, {7}, {8}}}, &gnn.Normalizer{Kind: gnn.NormalizeNone})
 	want := [][]int32{nil, {5, 6, 4}, {3}, nil}
 	for step := range stream.steps {
-		if got := stream.due(step, Settings{LabelTimes: true}); !slices.Equal(got, want[step]) {
+		if got := stream.due(step, Settings{Delay: 1}); !slices.Equal(got, want[step]) {
 			t.Errorf("after step %d the labels of %v come, want those of %v", step, got, want[step])
 		}
 	}
+	d.LabelTime = nil
+	stream = newReplay(d, dataset.Stream{Train: []int32{0, 1, 2}, Steps: [][]int32{{3, 4}, {5, 6}, {7}, {8}}}, &gnn.Normalizer{Kind: gnn.NormalizeNone})
 	if got := stream.due(1, Settings{Delay: 1}); !slices.Equal(got, []int32{3, 4}) {
 		t.Errorf("one step late come those of %v", got)
 	}

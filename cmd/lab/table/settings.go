@@ -24,12 +24,10 @@ type Settings struct {
 	Update posterior.Config // GVBLL-Online's
 	Bins   int              // equal-mass bins of a step's ECE
 
-	Delay int // of labels, in steps
-	// LabelTimes lets labels come at their own times, in data sets that have them.
-	LabelTimes bool
-	Withheld   float64             // share of the stream's labels that never come
-	Rates      pipeline.LabelRates // shares of the labels of a class that come, of those not withheld
-	LearnLag   int                 // steps by which GVBLL and the pools learn labels late
+	Delay    int                 // of labels, in steps, in data sets whose labels have no times
+	Withheld float64             // share of the stream's labels that never come
+	Rates    pipeline.LabelRates // shares of the labels of a class that come, of those not withheld
+	LearnLag int                 // steps by which GVBLL and the pools learn labels late
 
 	Passes  int // stochastic passes of MC dropout
 	Members int // of the deep ensemble

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
-
-	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
 // TestSimple: on the easy graph the baselines without an encoder are far better than
@@ -56,113 +54,6 @@ func TestSimpleLearnsAfterwards(t *testing.T) {
 			t.Errorf("%s: the labels of step %d change nothing at step %d", name, last-1, last)
 		}
 	}
-}
-
-// TestLogistic: the channels are those of a plain recomputation from matrices, and the
-// weights are at the minimum: in each column the residuals cancel the L2 term.
-func TestLogistic(t *testing.T) {
-	const step = 4
-	for _, protocol := range protocols {
-		tr, stream := ready(t, easySource(), quick(), 1)
-		l, err := newLogistic(tr, stream, protocol)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for s := range step {
-			l.predict(s, make([]float64, 3*len(stream.stepLabels(s))))
-			l.learn(stream.targets(s))
-		}
-		x, labels := l.labelled()
-		n := stream.steps[step-1]
-		if protocol != strict {
-			n = stream.steps[len(stream.steps)-1]
-		}
-		want := channels(stream, n, l.label[:n.nodes], l.classes)
-		weights := l.weights[l.best]
-		residuals := mat.NewDense(l.columns(), l.classes, nil)
-		p := make([]float64, x.len()*l.classes)
-		x.probabilities(weights, l.classes, p)
-		for i, v := range l.revealed {
-			row := make([]float64, l.columns())
-			for e := x.start[i]; e < x.start[i+1]; e++ {
-				row[x.index[e]] += x.value[e]
-			}
-			for j, value := range row {
-				if math.Abs(value-want.At(int(v), j)) > 1e-6 {
-					t.Fatalf("%s: channel %d of node %d is %v, want %v", protocol, j, v, value, want.At(int(v), j))
-				}
-				for c := range l.classes {
-					r := p[i*l.classes+c]
-					if int(labels[i]) == c {
-						r--
-					}
-					residuals.Set(j, c, residuals.At(j, c)+r*value/float64(x.len()))
-				}
-			}
-		}
-		for j := range l.columns() - 1 {
-			for c := range l.classes {
-				if g := residuals.At(j, c) + strengths[l.best]/float64(x.len())*weights[j*l.classes+c]; math.Abs(g) > leastGradient {
-					t.Errorf("%s: gradient of weight %d of class %d is %v, want 0 within %v", protocol, j, c, g, leastGradient)
-				}
-			}
-		}
-	}
-}
-
-// channels computes the logistic regression's channels of all nodes from the adjacency
-// matrix of a graph.
-func channels(s *replay, n extent, label []int32, classes int) *mat.Dense {
-	dim := len(s.x[0].Dense)
-	adjacent, features, known := mat.NewDense(n.nodes, n.nodes, nil), mat.NewDense(n.nodes, dim, nil), mat.NewDense(n.nodes, classes, nil)
-	for e := range n.edges {
-		adjacent.Set(int(s.dst[e]), int(s.src[e]), 1)
-	}
-	for v := range n.nodes {
-		for j, value := range s.x[v].Dense {
-			features.Set(v, j, float64(value))
-		}
-		if y := label[v]; y != dataset.Unlabelled {
-			known.Set(v, int(y), 1)
-		}
-	}
-	all := mat.NewDense(n.nodes, 2*dim+2*classes+2, nil)
-	var mean, one mat.Dense
-	mean.Mul(adjacent, features)
-	one.Mul(adjacent, known)
-	for v := range n.nodes {
-		degree := mat.Sum(adjacent.RowView(v))
-		for j := range dim {
-			all.Set(v, j, features.At(v, j))
-			all.Set(v, dim+j, mean.At(v, j)/max(degree, 1))
-		}
-		two := make([]float64, classes)
-		for u := range n.nodes {
-			if adjacent.At(v, u) == 0 {
-				continue
-			}
-			others := make([]float64, classes)
-			total := 0.0
-			for c := range classes {
-				others[c] = one.At(u, c) - known.At(v, c)
-				total += others[c]
-			}
-			for c := range classes {
-				if total > 0 {
-					two[c] += others[c] / total
-				}
-			}
-		}
-		for c := range classes {
-			all.Set(v, 2*dim+c, one.At(v, c)/max(mat.Sum(one.RowView(v)), 1))
-			if total := two[0] + two[1] + two[2]; total > 0 {
-				all.Set(v, 2*dim+classes+c, two[c]/total)
-			}
-		}
-		all.Set(v, 2*dim+2*classes, math.Log(1+degree))
-		all.Set(v, 2*dim+2*classes+1, 1)
-	}
-	return all
 }
 
 // TestOnlineLogistic: after some steps the weights are those of one plain step of gradient

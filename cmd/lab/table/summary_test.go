@@ -11,30 +11,6 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// TestRanks: AUC and average precision are those of scikit-learn's roc_auc_score and
-// average_precision_score, also of equal probabilities. Of two classes those of the rarer one count.
-func TestRanks(t *testing.T) {
-	probs := []float64{
-		.6, .3, .1, .5, .4, .1, .6, .2, .2, .1, .3, .6, .3, .4, .3,
-		.2, .5, .3, .8, .1, .1, .4, .4, .2, .5, .4, .1, .3, .3, .4,
-	}
-	var r Result
-	r.setRanks(ranks(probs, []string{"a", "b", "c"}, []int32{0, 1, 0, 2, 1, 0, 0, 2, 0, 1}))
-	want := []Rank{
-		{"a", calibration.Ranking{Labels: 5, AUC: .82, AP: 196.0 / 225, Recall: .2}},
-		{"b", calibration.Ranking{Labels: 3, AUC: 13.0 / 21, AP: 47.0 / 120}},
-		{"c", calibration.Ranking{Labels: 2, AUC: .78125, AP: 2.0 / 3, Recall: .5}},
-	}
-	if diff := cmp.Diff(want, r.Ranks, cmpopts.EquateApprox(0, 1e-12)); diff != "" || r.Ranked != "" || math.Abs(r.AP-(want[0].AP+want[1].AP+want[2].AP)/3) > 1e-12 {
-		t.Errorf("%+v (-want +got):\n%s", r, diff)
-	}
-	r = Result{}
-	r.setRanks(ranks([]float64{.9, .1, .4, .6, .7, .3, math.NaN(), math.NaN()}, []string{"ok", "fraud"}, []int32{0, 1, 0, 0}))
-	if r.Ranked != "fraud" || r.AUC != 1 || r.AP != 1 {
-		t.Errorf("%+v, want fraud ranked first", r)
-	}
-}
-
 // result returns a result with these means.
 func result(dataset, system string, seed uint64, acc, nll, ece float64) Result {
 	return Result{Job: Job{Dataset: dataset, Protocol: strict, System: system, Seed: seed}, Mean: Scores{Acc: acc, NLL: nll, ECE: ece}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/backtest"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
@@ -85,7 +86,8 @@ func evaluate(name string, tr *trainer, stream *replay, protocol string) (r Resu
 	}
 	total := scores.Total()
 	r.Mean, r.Stream, r.Bins = scoresOf(total.Labels, scores.WindowMeans()), scoresOf(total.Labels, total.Means()), total.Bins
-	r.setRanks(ranks(served, tr.data.Classes, known))
+	r.Ranks = backtest.Ranks(served, tr.data.Classes, known)
+	r.AUC, r.AP, r.Ranked = backtest.Overall(r.Ranks)
 	if p, ok := sys.(*pooled); ok {
 		r.Heads = p.headScores()
 	}

@@ -18,6 +18,7 @@ package table
 import (
 	"slices"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/backtest"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
@@ -74,10 +75,10 @@ type Result struct {
 	Bins calibration.Bins `json:"bins"`
 	// AUC and AP are over all labels of the stream: of Ranked, the rarer of two classes, or of more the
 	// means over classes. Ranks has them by class.
-	AUC    float64 `json:"auc,omitempty"`
-	AP     float64 `json:"ap,omitempty"`
-	Ranked string  `json:"ranked,omitempty"`
-	Ranks  []Rank  `json:"ranks,omitempty"`
+	AUC    float64         `json:"auc,omitempty"`
+	AP     float64         `json:"ap,omitempty"`
+	Ranked string          `json:"ranked,omitempty"`
+	Ranks  []backtest.Rank `json:"ranks,omitempty"`
 	// Heads holds the scores of each head of the pool by itself, as means over steps.
 	// Other systems have none.
 	Heads []headScores `json:"heads,omitempty"`

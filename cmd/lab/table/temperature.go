@@ -3,6 +3,7 @@ package table
 import (
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/backtest"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
@@ -101,7 +102,7 @@ func fitTemperature(logits []float64, classes int, labels []int32) float64 {
 		for i, y := range labels {
 			a := logits[i*classes : (i+1)*classes]
 			floats.ScaleTo(p, s, a)
-			softmax(p)
+			backtest.Softmax(p)
 			sum += floats.Dot(p, a) - a[y]
 		}
 		return sum

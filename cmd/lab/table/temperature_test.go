@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/backtest"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -23,7 +26,7 @@ func TestFitTemperature(t *testing.T) {
 				a[c] = 3 * rng.NormFloat64()
 				p[c] = a[c] / truth
 			}
-			softmax(p)
+			backtest.Softmax(p)
 			u := rng.Float64()
 			for c := range p {
 				if u -= p[c]; u < 0 {
@@ -38,7 +41,7 @@ func TestFitTemperature(t *testing.T) {
 				p[i] = logits[i] / temperature
 			}
 			for lo := 0; lo < len(p); lo += classes {
-				softmax(p[lo : lo+classes])
+				backtest.Softmax(p[lo : lo+classes])
 			}
 			return new(calibration.Prequential).AddWindow(calibration.ScoreRows(p, classes, labels), 1).NLL
 		}
@@ -77,8 +80,8 @@ func TestScaled(t *testing.T) {
 	scaled.predict(0, q)
 	for i := range n {
 		a, b := p[3*i:3*i+3], q[3*i:3*i+3]
-		if argmax(a) != argmax(b) {
-			t.Errorf("node %d: got class %d, want GraphSAGE's %d", i, argmax(b), argmax(a))
+		if floats.MaxIdx(a) != floats.MaxIdx(b) {
+			t.Errorf("node %d: got class %d, want GraphSAGE's %d", i, floats.MaxIdx(b), floats.MaxIdx(a))
 		}
 		if got, want := math.Log(b[0]/b[1])*scaled.temperature, math.Log(a[0]/a[1]); math.Abs(got-want) > 1e-9 {
 			t.Errorf("node %d: log odds times T are %v, want GraphSAGE's %v", i, got, want)

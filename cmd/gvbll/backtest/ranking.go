@@ -1,4 +1,4 @@
-package table
+package backtest
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ type Rank struct {
 	calibration.Ranking
 }
 
-// ranks returns the exact ranks of the classes that have labels among others.
-func ranks(probs []float64, names []string, labels []int32) (list []Rank) {
+// Ranks returns the exact ranks of the classes that have labels among others. probs is labels × classes.
+func Ranks(probs []float64, names []string, labels []int32) (list []Rank) {
 	for c, name := range names {
 		r, ok := calibration.Rank(len(labels), func(i int) float64 { return probs[i*len(names)+c] },
 			func(i int) bool { return labels[i] == int32(c) })
@@ -25,16 +25,15 @@ func ranks(probs []float64, names []string, labels []int32) (list []Rank) {
 	return list
 }
 
-// setRanks sets AUC and AP: of two classes those of the rarer one, of more the means over classes.
-func (r *Result) setRanks(ranks []Rank) {
-	r.Ranks = ranks
-	of := ranks
+// Overall returns AUC and AP: of two classes those of the rarer one, which is of, of more the means over classes.
+func Overall(ranks []Rank) (auc, ap float64, of string) {
 	if len(ranks) == 2 {
 		rarer := slices.MinFunc(ranks, func(a, b Rank) int { return cmp.Compare(a.Labels, b.Labels) })
-		of, r.Ranked = []Rank{rarer}, rarer.Class
+		ranks, of = []Rank{rarer}, rarer.Class
 	}
-	for _, k := range of {
-		r.AUC += k.AUC / float64(len(of))
-		r.AP += k.AP / float64(len(of))
+	for _, k := range ranks {
+		auc += k.AUC / float64(len(ranks))
+		ap += k.AP / float64(len(ranks))
 	}
+	return auc, ap, of
 }

@@ -1,0 +1,60 @@
+package page
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Cell is how a cell of a graph is doing, as its worker knows it.
+type Cell struct {
+	Number    int32      `json:"cell"`
+	Owner     bool       `json:"owner"` // this worker owns it; else it stands by
+	Windows   int64      `json:"windows"`
+	Nodes     int        `json:"nodes"`
+	Waiting   int64      `json:"waiting"`              // events that are in no window yet
+	Committed *time.Time `json:"committed,omitempty"`  // nil before this worker's first commit
+	LastLabel *time.Time `json:"last_label,omitempty"` // nil if none came to this worker
+}
+
+// Cells returns a handler that serves the cells of a worker as a table, at /, and as JSON, at /v1/cells. Those of the table link to
+// their own pages, under cells/NUMBER/.
+func Cells(graph string, list func() []Cell) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /page.css", file("page.css"))
+	mux.HandleFunc("GET /v1/cells", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(append([]Cell{}, list()...)) // an error is the client's
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		v := cellsView{Title: titleView{graph, "cells"}}
+		at := func(t *time.Time) string {
+			if t == nil {
+				return Undefined
+			}
+			return t.UTC().Format(time.DateTime)
+		}
+		for _, c := range list() {
+			role := "stands by"
+			if c.Owner {
+				role = "owns"
+			}
+			v.Rows = append(v.Rows, cellRow{c.Number, []string{
+				role, strconv.FormatInt(c.Windows, 10), strconv.Itoa(c.Nodes), strconv.FormatInt(c.Waiting, 10), at(c.Committed), at(c.LastLabel),
+			}})
+		}
+		render(w, http.StatusOK, "cells.html", v)
+	})
+	return secured(mux)
+}
+
+type cellsView struct {
+	Title titleView
+	Rows  []cellRow
+}
+
+type cellRow struct {
+	Number int32
+	Values []string
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/backtest"
+)
+
+// TestBacktestOfOwnTable is the story of somebody who asks how a model would have done on their payments from a date on,
+// with labels that come twelve hours late, beside their own scores: what serves has the scores of a worker on the same stream,
+// the others those of their formulas.
+func TestBacktestOfOwnTable(t *testing.T) { onKFake(t, testBacktestOfOwnTable) }
+
+func testBacktestOfOwnTable(t *testing.T, sh *shell) {
+	const nodes = 3000 // one a minute from 2026-02-02T02:40:00Z on, a fraud each fifty
+	dir, frauds := fraudTable(t, nodes)
+	files := t.TempDir()
+	own, svg, model := filepath.Join(files, "own.csv"), filepath.Join(files, "b.svg"), filepath.Join(files, "m.safetensors")
+	table := "node,fraud\n"
+	for i := range nodes {
+		table += fmt.Sprintf("p-%d,%v\n", i, map[bool]string{true: "0.75", false: "0.01"}[i%50 == 7 || i%500 == 8])
+	}
+	must(t, os.WriteFile(own, []byte(table), 0o600))
+	data := []string{"--data", dir, "--train-until", "2026-02-03T00:00:00Z", "--label-delay", "6h", "--steps", "10"}
+	training := append([]string{"--epochs", "20"}, data...)
+	sh.gvbll(append([]string{"train", "--out", model}, training...)...)
+	args := append([]string{"backtest", "--scores", own, "--capacity", "20/d"}, data...)
+	var r backtest.Result
+	text := sh.gvbll(append(args, "--epochs", "20", "--json", "--picture", svg)...)
+	must(t, json.Unmarshal([]byte(text), &r))
+	s, err := jsonschema.NewCompiler().Compile(filepath.Join(schemasDir, "backtest.json"))
+	must(t, err)
+	if err := fits(t, s, []byte(text)); err != nil {
+		t.Errorf("the JSON does not fit docs/schemas/backtest.json: %v", err)
+	}
+
+	// Of the 1,280 minutes before the date the labels of all but the last 359 have come.
+	if r.Train != 921 || r.Context != 359 || r.Stream != 1720 || r.Labels != 1720 || r.NotDue != 360 || r.Ranked != "fraud" {
+		t.Errorf("%d train, %d are context, %d of %d are scored, %d not due, ranked is %q", r.Train, r.Context, r.Labels, r.Stream, r.NotDue, r.Ranked)
+	}
+	by := map[string]backtest.System{}
+	for _, x := range r.Systems {
+		by[x.Name] = x
+	}
+	var demo demoSummary
+	must(t, json.Unmarshal([]byte(sh.gvbll(append([]string{"demo", "--json", "--brokers", sh.addr}, training...)...)), &demo))
+	if d := by["gvbll"].NLL - demo.Served.Stream.NLL; math.Abs(d) > 1e-6 || demo.Labels != 1720 {
+		t.Errorf("NLL %v, of the worker of the demo %v on %d labels", by["gvbll"].NLL, demo.Served.Stream.NLL, demo.Labels)
+	}
+	late := 0.0
+	for i := 1280; i < nodes; i++ {
+		if i%50 == 7 {
+			late++
+		}
+	}
+	wrong := 3.0 // honest ones that the own scores take for frauds, at 1508, 2008 and 2508
+	nll := -(late*math.Log(.75) + wrong*math.Log(.25) + (1720-late-wrong)*math.Log(.99)) / 1720
+	if x := by["own.csv"]; math.Abs(x.NLL-nll) > 1e-6 || math.Abs(x.AP-late/(late+wrong)) > 1e-9 || x.Capacity.Looked != 40 || x.Capacity.Caught != 20*29/32.0+5 {
+		t.Errorf("own scores: NLL %v, AP %v and capacity %+v, want %v, %v, and 40 looked into, which have 20 of 32 that seem alike on the first day, and all 5 on the second", x.NLL, x.AP, *x.Capacity, nll, late/(late+wrong))
+	}
+	if x := by["majority"]; math.Abs(x.Acc-(1-late/1720)) > 1e-9 || x.NLL > .2 || frauds != 60 {
+		t.Errorf("always the majority: %+v", x.Means)
+	}
+	if x := by["logistic"]; x.AUC < .95 || len(x.OverTime) != 10 || x.OverTime[0].From != "2026-02-03T00:00:00Z" {
+		t.Errorf("logistic: AUC %v, and %+v", x.AUC, x.OverTime[0])
+	}
+
+	// The same model from a file has the same scores, and the text has them for people.
+	said := sh.gvbll(append(args, "--model", model)...)
+	if want := fmt.Sprintf("%.4f", by["gvbll"].NLL); !strings.Contains(said, want) || !strings.Contains(said, "360 of these were not learned") {
+		t.Errorf("the text has no NLL of %s, or not what was not learned:\n%s", want, said)
+	}
+	picture, err := os.ReadFile(svg)
+	must(t, err)
+	for _, want := range []string{"gvbll: ECE", "own.csv: ECE", "average precision, fraud", "days from 2026-02-03"} {
+		if !strings.Contains(string(picture), want) {
+			t.Errorf("the picture has no %q", want)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/audit"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+)
+
+// cellOf returns the graph of a cell.
+func cellOf(t *testing.T, sh *shell, prefix string, dim, number int) *testGraph {
+	t.Helper()
+	g := sh.graph(prefix, dim)
+	names, err := topics.Divided(t.Context(), g.client, g.names)
+	must(t, err)
+	g.client, g.names = g.client.Cell(int32(number)), names.Of(int32(number))
+	return g
+}
+
+// TestCells: two workers serve a graph of three cells, and every command works on them: on all, or on the one that it is about.
+func TestCells(t *testing.T) { onKFake(t, testCells) }
+
+func testCells(t *testing.T, sh *shell) {
+	file := threeClasses(t)
+	m, err := model.Open(file)
+	must(t, err)
+	dim := m.Encoder.In()
+	if out := sh.gvbll("topics", "--create", "--cells", "3", "--brokers", sh.addr); strings.Count(out, " 3 ") != 7 {
+		t.Fatalf("gvbll topics prints\n%s, want seven topics of 3 partitions", out)
+	}
+	var cells []*testGraph
+	for number := range 3 {
+		cells = append(cells, cellOf(t, sh, "gvbll", dim, number))
+	}
+	stop := cells[0].work("--model", file, "--state-dir", t.TempDir())
+	cells[0].send(30)
+	cells[2].send(40)
+	cells[0].awaitLearned()
+	cells[2].awaitLearned()
+	second := cells[1].work("--model", file, "--state-dir", t.TempDir())
+	cells[1].send(20)
+	cells[1].awaitLearned()
+	kafkatest.Await(t, "the second worker stands by", func() bool {
+		_, out, _ := sh.command("status", "--brokers", sh.addr)
+		return strings.Count(out, "none") == 0
+	})
+
+	// All cells.
+	code, out, errs := sh.command("status", "--brokers", sh.addr)
+	if found := regexp.MustCompile(`(?m)^all +3 of 3 +\d+ +90 +90 +90 +0 `).FindString(out); code != exitOK || found == "" {
+		t.Errorf("status: exit code %d\n%s%s, want a sum of 90 nodes, predictions and labels", code, out, errs)
+	}
+	var status struct {
+		Cells []struct {
+			Last struct{ Predictions int }
+		}
+	}
+	must(t, json.Unmarshal([]byte(sh.gvbll("status", "--json", "--brokers", sh.addr)), &status))
+	if len(status.Cells) != 3 || status.Cells[1].Last.Predictions != 20 {
+		t.Errorf("status --json has %+v, want three cells, and 20 predictions of cell 1", status)
+	}
+	if out := sh.gvbll("tail", "--no-follow", "--json", "--brokers", sh.addr); strings.Count(out, "\n") != 90 || strings.Count(out, `"class"`) != 90 {
+		t.Errorf("tail prints %d lines, want 90 with their classes:\n%.300s", strings.Count(out, "\n"), out)
+	}
+	audits := strings.Split(strings.TrimSpace(sh.gvbll("audit", "--model", file, "--json", "--brokers", sh.addr)), "\n")
+	for number, line := range audits {
+		var found struct {
+			Cell int
+			audit.Result
+		}
+		must(t, json.Unmarshal([]byte(line), &found))
+		if want := cells[number].sent; len(audits) != 3 || found.Cell != number || found.Predictions != int64(want) {
+			t.Errorf("audit of cell %d: %+v, want %d predictions", number, found, want)
+		}
+	}
+
+	// One.
+	for _, args := range []string{"ledger --json", "tail --no-follow --json"} {
+		one := sh.gvbll(append(strings.Fields(args), "--cell", "1", "--brokers", sh.addr)...)
+		if strings.Contains(one, `"partition":2`) || strings.HasPrefix(args, "tail") && strings.Count(one, "\n") != 20 ||
+			strings.HasPrefix(args, "ledger") && !strings.Contains(one, `"cell":{"number":1,"of":3}`) {
+			t.Errorf("gvbll %s --cell 1 prints\n%s", args, one)
+		}
+	}
+	if out := sh.gvbll("status", "--cell", "2", "--brokers", sh.addr); !strings.Contains(out, "predictions") || strings.Contains(out, ".nodes/1") {
+		t.Errorf("status --cell 2 prints\n%s", out)
+	}
+	folder := filepath.Join(t.TempDir(), "export")
+	if out := sh.gvbll("export", "--cell", "2", "--out", folder, "--brokers", sh.addr); !strings.Contains(out, ": 40 nodes, 40 of them labelled") {
+		t.Errorf("export --cell 2 prints %s", out)
+	}
+	if out := sh.gvbll("forget", "--cell", "0", "node-3", "--brokers", sh.addr); !strings.Contains(out, "forgot in window") {
+		t.Errorf("forget --cell 0 prints %s", out)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"ledger", "the graph has 3 cells: give --cell, 0 to 2"},
+		{"forget node-1", "the graph has 3 cells: give --cell, 0 to 2"},
+		{"status --cell 3", "--cell 3: the graph has 3 cells: give 0 to 2"},
+		{"topics --create --cells 2", "a graph keeps the cells that it has"},
+		{"topics --cells 5", "no effect without --create"},
+		{"topics --create --cells 5 --partitions 3", "no effect with --cells"},
+	} {
+		if code, _, errs := sh.command(append(strings.Fields(c.args), "--brokers", sh.addr)...); code == exitOK || !strings.Contains(errs, c.want) {
+			t.Errorf("gvbll %s: exit code %d and %q, want %q", c.args, code, errs, c.want)
+		}
+	}
+
+	// Pages and metrics.
+	url := regexp.MustCompile(`http=(http://\S+)`).FindStringSubmatch(cells[0].errs.String())[1]
+	var lines []struct {
+		Cell  int
+		Owner bool
+		Nodes int
+	}
+	must(t, json.Unmarshal([]byte(sh.get(url+"/v1/cells")), &lines))
+	if len(lines) != 3 || !lines[2].Owner || lines[2].Nodes != 40 {
+		t.Errorf("/v1/cells has %+v, want three cells that the worker owns", lines)
+	}
+	if page := sh.get(url); !strings.Contains(page, `<a href="cells/2/">2</a>`) {
+		t.Errorf("the page has no link to cell 2:\n%s", page)
+	}
+	if page := sh.get(url + "/cells/2/"); !strings.Contains(page, "gvbll, cell 2") || strings.Contains(page, `href="/page.css"`) {
+		t.Errorf("the page of cell 2 is\n%.500s", page)
+	}
+	if body := sh.get(url + "/cells/2/v1/nodes/node-7"); !strings.Contains(body, `"node-7"`) {
+		t.Errorf("node-7 of cell 2 is %s", body)
+	}
+	metrics := sh.get(url + "/metrics")
+	for _, want := range []string{"\ngvbll_arrivals_total 90\n", `gvbll_cells{role="owner"} 3`, "\ngvbll_owner 1\n", `gvbll_level{of="nodes"} `} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics lacks %q", want)
+		}
+	}
+	if n := strings.Count(metrics, "\ngvbll_"); n > 1500 {
+		t.Errorf("/metrics has %d series", n)
+	}
+
+	// Cells are added while the workers run.
+	sh.gvbll("topics", "--create", "--cells", "4", "--brokers", sh.addr)
+	more := cellOf(t, sh, "gvbll", dim, 3)
+	more.errs = cells[0].errs
+	more.send(10)
+	more.awaitLearned()
+	second()
+	stop()
+	if out := sh.gvbll("audit", "--model", file, "--brokers", sh.addr); strings.Count(out, "agree with the model") != 4 {
+		t.Errorf("audit prints\n%s", out)
+	}
+}

@@ -1,0 +1,316 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/wire"
+	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/worker/workertest"
+)
+
+// cellsFixture is a graph of several cells.
+func cellsFixture(t *testing.T, f *fixture, cells int) *fixture {
+	t.Helper()
+	names, err := topics.Under(f.Names.Ledger[:len(f.Names.Ledger)-len(".ledger")] + "-cells")
+	if err == nil {
+		_, err = topics.Create(t.Context(), f.Client, names, topics.Layout{Cells: cells, Replication: 1})
+	}
+	if err == nil {
+		names, err = topics.Divided(t.Context(), f.Client, names)
+	}
+	if err != nil || names.Cells != cells {
+		t.Fatalf("%d cells, error %v, want %d", names.Cells, err, cells)
+	}
+	return &fixture{T: t, On: f.On, Client: f.Client, Names: names}
+}
+
+// ofCell returns the fixture of a cell.
+func ofCell(f *fixture, number int) *fixture {
+	return &fixture{T: f.T, On: f.On, Client: f.Client.Cell(int32(number)), Names: f.Names.Of(int32(number))}
+}
+
+// byTime cuts windows by event time, so that the same records give the same windows, whoever cuts them and when.
+var byTime = intake.EventTime{Width: 100 * time.Millisecond, Idle: 10 * time.Minute}
+
+// sendCells sends nodes first to last-1 of each cell to its partition, each with a label.
+func sendCells(f *fixture, cells, first, last int) {
+	f.T.Helper()
+	var records []kafka.Record
+	for cell := range cells {
+		for i := first; i < last; i++ {
+			id := event.ID{Num: int64(cell*100_000 + i)}
+			put := func(topic string, value []byte) {
+				records = append(records, kafka.Record{Topic: topic, Partition: int32(cell), Key: wire.AppendKey(nil, id), Value: value})
+			}
+			put(f.Names.Nodes, wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}, Time: epoch + int64(i)*10}))
+			put(f.Names.Labels, wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: epoch + int64(i)*10}))
+		}
+	}
+	f.Produce(records...)
+}
+
+// machine is a process of a fleet, which can be killed: nothing leaves it from then on.
+type machine struct {
+	ended chan error
+	stop  context.CancelFunc
+
+	mu    sync.Mutex
+	dead  bool
+	conns []net.Conn
+}
+
+// moves are the cells that have got an owner, in order.
+type moves struct {
+	mu   sync.Mutex
+	list []move
+}
+
+type move struct {
+	cell int32
+	to   *machine
+}
+
+func (m *moves) add(cell int32, to *machine) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.list = append(m.list, move{cell, to})
+}
+
+func (m *moves) len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.list)
+}
+
+// owners returns the owner of each cell.
+func (m *moves) owners() map[int32]*machine {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make(map[int32]*machine)
+	for _, x := range m.list {
+		all[x.cell] = x.to
+	}
+	return all
+}
+
+var errDead = errors.New("the machine is dead")
+
+func (m *machine) kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = true
+	for _, c := range m.conns {
+		_ = c.Close()
+	}
+	m.stop()
+}
+
+// startMachine starts a process of the fleet.
+func startMachine(f *fixture, log *moves, dir string, policy intake.Policy) *machine {
+	f.T.Helper()
+	m := &machine{ended: make(chan error, 1)}
+	c := workertest.Dial(f.T, &kafkatest.Kafka{Addrs: f.On.Addrs, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := f.On.Dial(ctx, network, address)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.dead && err == nil {
+			_ = conn.Close()
+			return nil, errDead
+		}
+		m.conns = append(m.conns, conn)
+		return conn, err
+	}}, kafka.Config{})
+	ctx, stop := context.WithCancel(f.T.Context())
+	m.stop = stop
+	go func() {
+		m.ended <- worker.RunFleet(ctx, c, worker.Fleet{
+			Names: f.Names, Session: session, Logger: slog.Default(),
+			Run: func(ctx context.Context, c *kafka.Client, cell topics.Names, at *worker.Place) error {
+				cfg := f.Config(worker.Config{Policy: policy, Checkpoints: replay.Checkpoints{Dir: dir, Restore: workertest.ReadTally}})
+				cfg.Terms.Names = cell
+				cfg.Events = replay.On(func(replay.TookOver) { log.add(cell.Cell, m) })
+				return worker.RunAt(ctx, c, &tally{}, cfg, at)
+			},
+		})
+	}()
+	f.T.Cleanup(stop)
+	return m
+}
+
+// served waits until the ledgers of all cells have so many predictions.
+func served(f *fixture, cells, nodes int) {
+	f.T.Helper()
+	kafkatest.Await(f.T, fmt.Sprintf("each cell has %d predictions", nodes), func() bool {
+		for cell := range cells {
+			n := 0
+			at := ofCell(f, cell)
+			err := ledger.Scan(f.T.Context(), at.Client, at.Names.LedgerAt(), func(r *ledger.Record) bool { n += r.Predictions; return true })
+			if err != nil {
+				f.T.Fatal(err)
+			}
+			if n < nodes {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestFleet: three machines run the cells of a graph. One is killed and another is stopped, and each comes back. Each cell
+// has then what a graph of one partition has that was given the same records: the same hashes and the same predictions, each
+// once.
+func TestFleet(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		const cells, nodes = 6, 400
+		graph := cellsFixture(t, f, cells)
+		var log moves
+		var machines []*machine
+		for i := range 3 {
+			machines = append(machines, startMachine(graph, &log, fmt.Sprintf("%s/%d", t.TempDir(), i), byTime))
+		}
+		sendCells(graph, cells, 0, 100)
+		served(graph, cells, 80)
+		machines[0].kill()
+		sendCells(graph, cells, 100, 200)
+		served(graph, cells, 180)
+		machines[0] = startMachine(graph, &log, t.TempDir(), byTime)
+		machines[1].stop()
+		if err := kafkatest.Receive(t, machines[1].ended, "a machine that is told to end has ended"); err != nil {
+			t.Errorf("a machine that was told to end: %v", err)
+		}
+		sendCells(graph, cells, 200, 300)
+		served(graph, cells, 280)
+		machines[1] = startMachine(graph, &log, t.TempDir(), byTime)
+		sendCells(graph, cells, 300, nodes)
+		served(graph, cells, nodes-20)
+		for _, m := range machines {
+			m.stop()
+			if err := kafkatest.Receive(t, m.ended, "a machine that is told to end has ended"); err != nil {
+				t.Error(err)
+			}
+		}
+		for cell := range cells {
+			at := ofCell(graph, cell)
+			at.Fence()
+			if audited, err := auditOf(at, &tally{}, worker.Config{}); err != nil || audited.Predictions < nodes-20 {
+				t.Errorf("cell %d: audit %+v, error %v", cell, audited, err)
+			}
+			compareCell(t, f, at, cell)
+		}
+	})
+}
+
+// compareCell serves the records of a cell as a graph of one partition, and compares the two.
+func compareCell(t *testing.T, f *fixture, cell *fixture, number int) {
+	t.Helper()
+	names, err := topics.Under(fmt.Sprintf("%s-lone-%d", cell.Names.Ledger, number))
+	if err == nil {
+		_, err = topics.Create(t.Context(), f.Client, names, topics.Layout{Partitions: 1, Replication: 1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lone := &fixture{T: t, On: f.On, Client: f.Client, Names: names}
+	for from, to := range map[string]string{cell.Names.Nodes: names.Nodes, cell.Names.Labels: names.Labels} {
+		records := cell.Read(from)
+		for i := range records {
+			records[i].Topic, records[i].Partition = to, 0
+		}
+		lone.Produce(records...)
+	}
+	running := lone.StartWorker(&tally{}, worker.Config{Policy: byTime})
+	want := cell.Records()
+	last := want[len(want)-1]
+	kafkatest.Await(t, "the lone graph has as many windows", func() bool {
+		return running.Committed.Load() >= int64(len(want))
+	})
+	if err := running.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	lone.Fence()
+	got := lone.Records()
+	if len(got) != len(want) || got[len(got)-1].Chain != last.Chain {
+		t.Errorf("cell %d: %d windows with chain %s, and a graph of its own has %d with %s", number, len(want), last.Chain, len(got), got[len(got)-1].Chain)
+	}
+	published, alone := cell.Read(cell.Names.Predictions), lone.Read(names.Predictions)
+	if len(published) != len(alone) {
+		t.Fatalf("cell %d: %d predictions, and a graph of its own has %d", number, len(published), len(alone))
+	}
+	for i := range published {
+		if string(published[i].Value) != string(alone[i].Value) || string(published[i].Key) != string(alone[i].Key) {
+			t.Errorf("cell %d: prediction %d differs from that of a graph of its own", number, i)
+		}
+	}
+	if r := want[0]; r.Cell == nil || r.Cell.Number != int32(number) || got[0].Cell != nil {
+		t.Errorf("cell %d: its ledger begins with cell %+v, and that of a graph of its own with %+v", number, r.Cell, got[0].Cell)
+	}
+}
+
+// TestRollingRestart: while three machines are restarted one after the other, nothing moves but the cells of the one that ends,
+// each once. Afterwards cells move so that all have as many, and then nothing moves any more.
+func TestRollingRestart(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		const cells = 9
+		graph := cellsFixture(t, f, cells)
+		even := func() bool {
+			members, err := graph.Client.Members(t.Context(), graph.Names.Ledger, graph.Names.Ledger)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range members {
+				if len(m.Owns) != cells/3 || len(m.Follows) == 0 {
+					return false
+				}
+			}
+			return len(members) == 3
+		}
+		var log moves
+		var machines [3]*machine
+		for i := range machines {
+			machines[i] = startMachine(graph, &log, t.TempDir(), byTime)
+		}
+		sendCells(graph, cells, 0, 100)
+		kafkatest.Await(t, "all own as many", even)
+		for i := range machines {
+			owners := log.owners()
+			before := log.len()
+			machines[i].stop()
+			if err := kafkatest.Receive(t, machines[i].ended, "a machine that is told to end has ended"); err != nil {
+				t.Error(err)
+			}
+			had := 0
+			for _, owner := range owners {
+				if owner == machines[i] {
+					had++
+				}
+			}
+			kafkatest.Await(t, "its cells have owners", func() bool { return log.len() >= before+had })
+			machines[i] = startMachine(graph, &log, t.TempDir(), byTime)
+			time.Sleep(2 * session)
+			if moved := log.len() - before; moved != had {
+				t.Errorf("restart %d: %d cells moved, want the %d of the machine", i, moved, had)
+			}
+		}
+		kafkatest.Await(t, "all own as many again", even)
+		time.Sleep(2 * session) // until they have taken over
+		before := log.len()
+		time.Sleep(5 * time.Minute)
+		if moved := log.len() - before; moved > 0 {
+			t.Errorf("%d cells moved though nothing happened", moved)
+		}
+	})
+}
