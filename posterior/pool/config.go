@@ -53,11 +53,11 @@ type Fitted struct {
 	Scale  scale   `json:"scale"`
 	// Strengths of the L2 term are fitted beside each other; the one that was best serves.
 	Strengths []float64 `json:"strengths"`
-	Rows      int       `json:"rows"`   // labelled rows that are kept, at most
-	Work      int       `json:"work"`   // multiply-adds for each label of a batch
+	Rows      int       `json:"rows"` // labelled rows that are kept, at most
+	Work      int       `json:"work"` // multiply-adds for each label of a batch
 	// Few has each label pay for 1 + Few/n times as much, with n labels so far.
-	Few float64 `json:"few,omitempty"`
-	Replay    int       `json:"replay"` // as of [Wide]
+	Few    float64 `json:"few,omitempty"`
+	Replay int     `json:"replay"` // as of [Wide]
 	// TrainingPasses are sweeps over the training rows.
 	TrainingPasses int `json:"training_passes"`
 }
