@@ -1,6 +1,7 @@
 package page
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline"
@@ -13,6 +14,7 @@ import (
 const (
 	keptPredictions = 1 << 14
 	keptWindows     = 256
+	keptReasons     = 6 // of a prediction
 )
 
 // history is the part of the past that the pages and the API show. It is guarded by
@@ -92,6 +94,9 @@ func (h *history) step(w Window) {
 		p := out.Predictions[i]
 		p.Node = p.Node.Clone()
 		p.Probabilities = append(h.served.replaced().Probabilities[:0], p.Probabilities...)
+		if r := p.Reasons; r != nil {
+			p.Reasons = &event.Causes{Class: r.Class, List: slices.Clone(r.List[:min(len(r.List), keptReasons)])}
+		}
 		old, full := h.served.add(served{p, noLabel})
 		if full && h.place[old.Node] == h.served.first()-1 { // the node was not served again
 			delete(h.place, old.Node)
