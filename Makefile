@@ -36,6 +36,8 @@ world: ## topics deleted, recreated, shortened: BROKER=kfake|kafka|kafka1
 	$(faults) world
 hostile: ## floods of hostile records beside a stream
 	$(faults) -v hostile --size 1
+digests: ## digests of the images that Compose and the Dockerfile name, where their registry can be asked
+	.ci/digests --write
 pictures: ## the pictures of README and docs, anew
 	.ci/pictures --write
 ci: ## everything that a change must pass; .ci/run STAGE runs one stage
