@@ -48,8 +48,8 @@ func (g *Given) UnmarshalJSON(b []byte) error {
 // IsGiven reports whether the column's kind was given, and not inferred.
 func (c *Column) IsGiven() bool { return c.Kind != "" && !c.inferred }
 
-// Give gives the column the kind that a schema has for its name, and reports whether it has one. Numbers with decimal commas
-// get points: dataset.json knows none.
+// Give gives the column the kind that a schema has for its name, and reports whether it has one. Numbers that came as truth
+// values or with decimal commas are written as a table has them.
 func (c *Column) Give(s *Schema) bool {
 	if s == nil {
 		return false
@@ -65,6 +65,8 @@ func (c *Column) Give(s *Schema) bool {
 	for row, text := range c.Texts {
 		if v, ok := spelling.WithComma(text); a.Comma && ok {
 			c.Texts[row] = strconv.FormatFloat(v, 'f', -1, 64)
+		} else if v, ok := spelling.Bool(text); a.Kind == Number && ok { // as an event may have it
+			c.Texts[row] = map[bool]string{true: "1", false: "0"}[v]
 		}
 	}
 	return true
