@@ -11,7 +11,7 @@ faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 fast = ./gnn/kernel/... ./gnn/snapshot ./gnn/safetensors ./gnn/attributes ./pipeline/setting ./pipeline/figure ./pipeline/event \
 	./pipeline/structure ./pipeline/serve ./pipeline/store ./posterior ./posterior/calibration ./posterior/drift ./topics/wire ./topics/ledger ./topics/intake ./charts
 
-.PHONY: help check test test-kafka crash chaos soak restarts world hostile pictures ci release image
+.PHONY: help check test test-kafka crash chaos soak restarts world hostile digests pictures ci release image
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 12
 check: ## below a minute: build, vet, format, the fast tests
