@@ -8,6 +8,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Limits of the history.
@@ -33,10 +35,11 @@ type history struct {
 	trial   *Trial         // after the last window
 	latest  *event.Outcome // of the last window: only the fields that the page shows
 
-	scored     scored      // in those windows, of the model that served in the last one
-	attributes []Attribute // likewise
-	rhythm     Rhythm      // of labels
-	cohorts    table       // of the whole stream, no rows without any
+	scored     scored            // in those windows, of the model that served in the last one
+	attributes []Attribute       // likewise
+	told       calibration.Tally // of the labels that say what attributes cost, likewise
+	rhythm     Rhythm            // of labels
+	cohorts    table             // of the whole stream, no rows without any
 
 	// The state as of the last report of each kind.
 	ledger   int64              // windows to be replayed at the start, 0 before that is known
@@ -109,10 +112,13 @@ func (h *history) step(w Window) {
 		}
 	}
 	if out.Model != h.scored.model {
-		h.attributes = nil
+		h.attributes, h.told = nil, calibration.Tally{}
 	}
 	h.scored.add(out)
 	h.attributes = AddAttributes(h.attributes, AttributesOf(out, h.model)...)
+	by := serve.CohortsOf(out)
+	all := by.All()
+	h.told.Merge(&all)
 	h.windows.add(summaryOf(&w))
 }
 
