@@ -44,6 +44,7 @@ type Graph struct {
 type scratch struct {
 	added   []int32    // the neighbours that Remove found
 	newSelf []float32  // the self term that Replace compares with the old one
+	changed []int32    // in EmbedTrial: the nodes whose aggregates change
 	halves  [][2]int32 // in Unlink: the edges to remove, from each of their ends
 	removed [][2]int32 // in Unlink: the edges that were there
 }

@@ -13,7 +13,7 @@ type node struct {
 	mark uint32      // see links.epoch
 	slot int32       // in Embed, if the node is marked: its place in embedder.order
 	// stale: the aggregate may differ from that of the current neighbours and
-	// self terms. It is set by markStale (in Replace, Remove, Unlink, EmbedWithout, and in
+	// self terms. It is set by markStale (in Replace, Remove, Unlink, EmbedTrial, and in
 	// State for a node that was saved stale) and cleared where the aggregate is
 	// recomputed (freshRow, clearNode, savedAggregates.restore). No message is
 	// added to a stale aggregate.

@@ -3,6 +3,8 @@ package gnn
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // EmbedArrival sets dst, of length Out, to the embedding that a node with
@@ -42,33 +44,117 @@ func (g *Graph) EmbedArrival(x Vector, neighbours []int32, weighed []WeighedEdge
 	before.restore()
 }
 
-// EmbedWithout sets dst, of length Out, to the embedding that v would have if
-// the edge between v and u were absent. The graph is unchanged when it returns,
-// to the bit. It takes the time of an embedding plus one message for each of v's
-// neighbours. It panics when there is no such edge.
-func (g *Graph) EmbedWithout(v, u int32, dst []float32) {
-	a, b := &g.links.node(v).adj, &g.links.node(u).adj
-	i, j := slices.Index(g.links.adj.View(*a), u), slices.Index(g.links.adj.View(*b), v)
+// trialDegree is the largest degree of a neighbour that hears of features on trial: one of more hears next to nothing of
+// one node.
+const trialDegree = 64
+
+// EmbedTrial sets dst, of length Out, to the embedding that v would have with features x, if any are given, and without
+// the edges to some neighbours. Neighbours of more than trialDegree neighbours are not told of x. The graph is unchanged when it
+// returns, to the bit. It takes the time of an embedding plus a message for each neighbour of v. It panics when there is no
+// such edge, and as [Graph.Add] does.
+func (g *Graph) EmbedTrial(v int32, x *Vector, without []int32, dst []float32) {
+	adds := g.addsMessages()
+	changed := append(g.scratch.changed[:0], v)
+	if g.enc.Depth() > 2 { // else nobody who is read hears them
+		changed = append(changed, without...)
+	}
+	told := len(changed)
+	if x != nil {
+		checkFeatures(*x, g.enc.In())
+		for _, u := range g.links.near(v) {
+			switch {
+			case slices.Contains(without, u):
+			case g.Degree(u) <= trialDegree:
+				changed = append(changed, u)
+			case g.rows.aggregates():
+				g.freshRow(u) // now, and not from x
+			}
+		}
+	}
+	g.scratch.changed = changed
+	before := saveAggregates(g, changed...)
+	places := make([][2]int, len(without)) // of each edge in the lists of both ends
+	for k, u := range without {
+		places[k] = g.links.cut(v, u)
+	}
+	self := slices.Clone(g.rows.row(v, &g.workers.space[0].row)[:g.selfLen])
+	if adds {
+		for _, u := range without {
+			g.addDifference(v, nil, g.rows.row(u, &g.workers.space[0].other)[:g.selfLen])
+			if told > 1 {
+				g.addDifference(u, nil, self)
+			}
+		}
+	} else if g.rows.aggregates() {
+		for _, u := range changed {
+			g.links.markStale(g.links.node(u))
+		}
+	}
+	if g.kinds != nil {
+		g.kinds.hidden, g.kinds.trial = hidden{v, without}, true
+	}
+	if x != nil {
+		project(g.enc, g.scratch.newSelf, *x)
+		g.rows.round(g.scratch.newSelf, &g.workers.space[0].half)
+		if adds {
+			for _, u := range changed[told:] {
+				g.addDifference(u, g.scratch.newSelf, self)
+			}
+		}
+		g.rows.putSelf(v, g.scratch.newSelf)
+		g.kinds.forget(changed[1:])
+	}
+
+	g.Embed([]int32{v}, dst)
+
+	if x != nil {
+		g.rows.putSelf(v, self)
+		g.kinds.forget(changed[1:])
+	}
+	if g.kinds != nil {
+		g.kinds.hidden, g.kinds.trial = hidden{of: -1}, false
+	}
+	for k, u := range slices.Backward(without) {
+		g.links.adj.Insert(&g.links.node(v).adj, places[k][0], u)
+		g.links.adj.Insert(&g.links.node(u).adj, places[k][1], v)
+	}
+	before.restore()
+}
+
+// addsMessages reports whether aggregates are sums of messages that are linear in self terms.
+func (g *Graph) addsMessages() bool {
+	switch g.enc.(type) {
+	case *SAGE, *GIN:
+		return true
+	}
+	return false
+}
+
+// addDifference adds to v's aggregate what a neighbour's message changes by if its self term becomes another, nil for none.
+func (g *Graph) addDifference(v int32, is, was []float32) {
+	w := &g.workers.space[0]
+	w.share = kernel.Resize(w.share, len(was))
+	for j, x := range was {
+		w.share[j] = -x
+	}
+	if is != nil {
+		kernel.Add(w.share, is)
+	}
+	row := g.rows.row(v, &w.row)
+	g.enc.addMessage(row, w.share)
+	g.rows.putAggregate(v, row)
+}
+
+// cut removes the edge between u and v from their lists, and returns its places there. It panics when there is none.
+func (l *links) cut(v, u int32) (places [2]int) {
+	a, b := &l.node(v).adj, &l.node(u).adj
+	i, j := slices.Index(l.adj.View(*a), u), slices.Index(l.adj.View(*b), v)
 	if i < 0 || j < 0 {
 		panic(fmt.Sprintf("gnn: no edge between %d and %d", v, u))
 	}
-	before := saveAggregates(g, v, u)
-	g.links.adj.Remove(a, i)
-	g.links.adj.Remove(b, j)
-	if g.rows.aggregates() {
-		g.links.markStale(g.links.node(v))
-		g.links.markStale(g.links.node(u))
-	}
-
-	if g.kinds != nil {
-		g.kinds.hidden = [2]int32{v, u}
-		defer func() { g.kinds.hidden = noEdge }()
-	}
-	g.Embed([]int32{v}, dst)
-
-	g.links.adj.Insert(a, i, u)
-	g.links.adj.Insert(b, j, v)
-	before.restore()
+	l.adj.Remove(a, i)
+	l.adj.Remove(b, j)
+	return [2]int{i, j}
 }
 
 // savedAggregates are the aggregates of some nodes, to be restored.
@@ -83,6 +169,7 @@ type savedAggregates struct {
 func saveAggregates(g *Graph, nodes ...int32) savedAggregates {
 	saved := savedAggregates{g: g, nodes: nodes}
 	if g.rows.aggregates() {
+		saved.aggregate = make([]float32, 0, len(nodes)*(g.rowLen-g.selfLen))
 		for _, v := range nodes {
 			saved.aggregate = append(saved.aggregate, g.freshRow(v)[g.selfLen:]...)
 			h := g.hubs[v]

@@ -10,8 +10,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
-// TestTrialsEqualChanges: EmbedArrival and EmbedWithout give the embedding of the graph
-// after the change, and do not change the graph.
+// TestTrialsEqualChanges: EmbedArrival and EmbedTrial give the embedding of the graph
+// after the change, of features, edges or both, and do not change the graph.
 func TestTrialsEqualChanges(t *testing.T) {
 	for _, kind := range kinds {
 		for _, width := range [][]int{{6, 5}, {6, 8, 4}, {3, 4, 5, 2}} {
@@ -39,11 +39,21 @@ func TestTrialsEqualChanges(t *testing.T) {
 					if len(h.edges) == 0 {
 						return
 					}
-					i := rng.IntN(len(h.edges))
-					e := h.edges[i]
-					g.EmbedWithout(e[0], e[1], got)
-					without := history{x: h.x, edges: slices.Delete(slices.Clone(h.edges), i, i+1)}
-					wantNear(t, got, without.encode(enc)[int(e[0])*enc.Out():][:enc.Out()])
+					v := h.edges[rng.IntN(len(h.edges))][0]
+					without := slices.Clone(g.Neighbours(v))
+					rng.Shuffle(len(without), func(i, j int) { without[i], without[j] = without[j], without[i] })
+					without = without[:rng.IntN(len(without)+1)]
+					changed := history{x: slices.Clone(h.x), edges: slices.DeleteFunc(slices.Clone(h.edges), func(e [2]int32) bool {
+						return e[0] == v && slices.Contains(without, e[1]) || e[1] == v && slices.Contains(without, e[0])
+					})}
+					g.EmbedTrial(v, nil, without, got)
+					wantNear(t, got, changed.encode(enc)[int(v)*enc.Out():][:enc.Out()])
+					if slices.ContainsFunc(g.Neighbours(v), func(u int32) bool { return g.Degree(u) > trialDegree }) {
+						return
+					}
+					g.EmbedTrial(v, &x, without, got)
+					changed.x[v] = x
+					wantNear(t, got, changed.encode(enc)[int(v)*enc.Out():][:enc.Out()])
 				})
 			})
 		}
@@ -94,7 +104,9 @@ func TestTrialsLeaveNothing(t *testing.T) {
 						tried.EmbedArrival(randomVector(rng, enc.In(), 0.5), others, nil, got)
 						v := int32(rng.IntN(step))
 						if near := tried.Neighbours(v); len(near) > 0 {
-							tried.EmbedWithout(v, near[rng.IntN(len(near))], got)
+							i := rng.IntN(len(near))
+							tried.EmbedTrial(v, nil, slices.Clone(near[i:i+1+rng.IntN(len(near)-i)]), got)
+							tried.EmbedTrial(v, &x, slices.Clone(near[i:i+rng.IntN(len(near)-i)]), got)
 						}
 						again := int32(rng.IntN(step))
 						for _, g := range []*Graph{tried, plain} {
@@ -122,11 +134,11 @@ func TestTrialsLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestEmbedWithoutPanics: EmbedWithout panics if there is no such edge.
-func TestEmbedWithoutPanics(t *testing.T) {
+// TestEmbedTrialPanics: EmbedTrial panics if there is no such edge.
+func TestEmbedTrialPanics(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	enc := randomEncoder(rng, KindSAGE, ReLU, 3, 2)
 	g := NewGraph(enc)
 	g.Add([]Vector{randomVector(rng, 3, 1), randomVector(rng, 3, 1)})
-	kerneltest.WantPanic(t, "no edge", func() { g.EmbedWithout(0, 1, make([]float32, 2)) })
+	kerneltest.WantPanic(t, "no edge", func() { g.EmbedTrial(0, nil, []int32{1}, make([]float32, 2)) })
 }

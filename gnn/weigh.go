@@ -50,7 +50,7 @@ type kindMeans struct {
 	free [MaxMeans + 1][]int32
 	hubs map[int32][]float64 // the same of nodes with more than hubDegree neighbours, see hub
 
-	hidden [2]int32  // an edge that means leave out, see EmbedWithout
+	hidden hidden    // edges that means leave out, see EmbedTrial
 	trial  bool      // what is summed is not kept, see EmbedArrival
 	ids    []int32   // storage
 	ends   []uintptr // storage
@@ -71,14 +71,21 @@ func newKindMeans(e Encoder) *kindMeans {
 	if MeansOf(e) == 0 {
 		return nil
 	}
-	t := &kindMeans{hears: e.(KindsEncoder), nodes: kernel.NewTable[nodeMeans](1), hubs: make(map[int32][]float64), hidden: noEdge}
+	t := &kindMeans{hears: e.(KindsEncoder), nodes: kernel.NewTable[nodeMeans](1), hubs: make(map[int32][]float64), hidden: hidden{of: -1}}
 	if t.enc, _ = e.(*SAGEKinds); t.enc == nil {
 		t.weights = kernel.NewTable[float64](1)
 	}
 	return t
 }
 
-var noEdge = [2]int32{-1, -1}
+// hidden are edges of one node, which is -1 for none.
+type hidden struct {
+	of int32
+	to []int32
+}
+
+// ends reports whether v is an end of such an edge.
+func (h *hidden) ends(v int32) bool { return len(h.to) > 0 && (v == h.of || slices.Contains(h.to, v)) }
 
 func (t *kindMeans) grow(n int) {
 	if t != nil {
@@ -113,23 +120,22 @@ func totalWeight(near []weighed) (sum float64) {
 
 // inverseRoot is 1/√d of node v of a [GCN].
 func (t *kindMeans) inverseRoot(v int32) float32 {
-	if t.hides(v) {
+	if t.hidden.ends(v) {
 		return inverseRoot(totalWeight(t.near(v)))
 	}
 	return inverseRoot(*t.weights.At(v))
 }
 
-// near returns v's neighbours but a hidden one, valid until it gets or loses one.
+// near returns v's neighbours but hidden ones, valid until it gets or loses one.
 func (t *kindMeans) near(v int32) []weighed {
 	near := t.lists.View(t.nodes.At(v).near)
-	if t.hides(v) {
-		near = slices.DeleteFunc(slices.Clone(near), func(x weighed) bool { return t.hides(x.node()) })
+	if t.hidden.ends(v) {
+		near = slices.DeleteFunc(slices.Clone(near), func(x weighed) bool {
+			return x.node() == t.hidden.of || v == t.hidden.of && t.hidden.ends(x.node())
+		})
 	}
 	return near
 }
-
-// hides reports whether v is an end of the hidden edge.
-func (t *kindMeans) hides(v int32) bool { return v == t.hidden[0] || v == t.hidden[1] }
 
 // change changes u's weight in v's mean k, and reports whether u is there.
 func (t *kindMeans) change(v, u int32, k uint8, weight float32) bool {
@@ -263,7 +269,7 @@ func (t *kindMeans) settle(g *Graph, nodes []int32) {
 // summed returns v's sums, valid until w's next call, and in which means they are.
 func (t *kindMeans) summed(g *Graph, v int32, w *workspace) (row []float32, has uint32) {
 	m := t.nodes.At(v)
-	hides := t.hides(v)
+	hides := t.hidden.ends(v)
 	if m.has != 0 && int(m.summed) == m.near.Len() && !hides {
 		return t.kept(m), m.has
 	}

@@ -142,9 +142,14 @@ func testWeighEqualsOracle(t *testing.T, rng *rand.Rand, enc KindsEncoder, optio
 	}
 	e := edges[len(edges)/2]
 	without := make([]float32, enc.Out())
-	g.EmbedWithout(e.source, e.target, without)
+	g.EmbedTrial(e.source, nil, []int32{e.target}, without)
 	if !slices.Equal(got, embedAll(g)) {
-		t.Error("EmbedWithout changed the graph")
+		t.Error("EmbedTrial changed the graph")
+	}
+	replaced := make([]float32, enc.Out())
+	g.EmbedTrial(e.source, &x[0], []int32{e.target}, replaced)
+	if !slices.Equal(got, embedAll(g)) {
+		t.Error("EmbedTrial with other features changed the graph")
 	}
 	arrival, trial := randomVector(rng, enc.In(), 1), make([]float32, enc.Out())
 	edgesOfArrival := []WeighedEdge{{0, n, 1 % means, 2 % means, 3}, {n, 7, 0, 0, 1}, {n, 0, 3 % means, 3 % means, 2}}
@@ -163,7 +168,12 @@ func testWeighEqualsOracle(t *testing.T, rng *rand.Rand, enc KindsEncoder, optio
 	after := make([]float32, enc.Out())
 	g.Embed([]int32{e.source}, after)
 	if d := furthest(without, after); d > 1e-6 {
-		t.Errorf("EmbedWithout is off by %g", d)
+		t.Errorf("EmbedTrial is off by %g", d)
+	}
+	g.Replace(e.source, x[0])
+	g.Embed([]int32{e.source}, after)
+	if d := furthest(replaced, after); d > 1e-6 {
+		t.Errorf("EmbedTrial with other features is off by %g", d)
 	}
 }
 

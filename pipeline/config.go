@@ -91,6 +91,8 @@ type Config struct {
 	Coverage parts.Coverage
 	// Act says on which predictions to act, as [parts.ParseActing] reads it. "" says nothing.
 	Act string
+	// Reasons says which predictions say what moved them, as [parts.ParseReasoning] reads it. "" is none.
+	Reasons string
 	// By is an attribute by whose values scores are told apart, as [parts.ParseBy] reads it. "" says nothing.
 	By string
 	// Ask says of how many nodes labels are asked for. The zero value asks for none.

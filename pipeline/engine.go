@@ -105,6 +105,13 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		}
 		e.observers.Add(e.actor.Observer())
 	}
+	if cfg.Reasons != "" {
+		r, err := parts.NewReasoner(cfg.Reasons, cfg.Act, m, e.nodes, e.predictor)
+		if err != nil {
+			return nil, err
+		}
+		e.observers.Add(r.Observer())
+	}
 	requests := parts.NewRequests(e.nodes, e.pending, e.predictor)
 	if cfg.Rescore.On() {
 		r := parts.NewRescorer(cfg.Rescore, len(m.Classes), requests, e.scorer)

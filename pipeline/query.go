@@ -64,7 +64,7 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 	}
 	z := make([]float32, e.model.Prior.Dim)
 	e.nodes.Graph.Embed([]int32{v}, z)
-	r.Now = e.predictor.Opinion(id, z, heads.View{Node: v, Without: none})
+	r.Now = e.predictor.Opinion(id, z, heads.View{Node: v})
 	r.Now.Window = e.next - 1
 	r.Neighbours = e.influences(v, &r.Now)
 	return r, true
@@ -105,8 +105,8 @@ func (e *Engine) influences(v int32, now *serve.Opinion) []influence {
 	z, p := make([]float32, e.model.Prior.Dim), make([]float32, c)
 	by := int(e.serving.ServingHead())
 	for i, u := range near {
-		graph.EmbedWithout(v, u, z)
-		outputs, _ := e.predictor.PredictOne(z, heads.View{Node: v, Without: u})
+		graph.EmbedTrial(v, nil, []int32{u}, z)
+		outputs, _ := e.predictor.PredictOne(z, heads.View{Node: v, Without: []int32{u}})
 		e.serving.Probabilities(p, outputs[by*c:][:c])
 		list[i] = influence{
 			Node: e.nodes.ID(u), Label: e.className(e.nodes.Class(u)),
@@ -138,7 +138,7 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 	s = &Supposed{Unknown: x.Unknown, Degree: len(x.Near)}
 	z := make([]float32, e.model.Prior.Dim)
 	e.nodes.Graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x.Features), x.Near, x.Weighed, z)
-	s.Opinion = e.predictor.Opinion(node.ID, z, heads.View{Node: none, Features: x.Features, Neighbours: x.Near, Weighed: x.Weighed})
+	s.Opinion = e.predictor.Opinion(node.ID, z, heads.View{Node: none, Features: &x.Features, Neighbours: x.Near, Weighed: x.Weighed})
 	s.Window, s.Time = e.next, node.Time
 	return s, false, "", ""
 }

@@ -89,6 +89,7 @@ func (c *Config) Declare() *setting.List {
 		},
 	)})
 	parts.DeclareBy(l, &c.By)
+	parts.DeclareReasoning(l, &c.Reasons, &c.Act)
 	l.CheckCount("workers", &c.Local.Workers, 1, 0)
 	l.CheckCount("reserve", &c.Local.Reserve, 0, 0)
 	l.Check(func() error {

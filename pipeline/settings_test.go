@@ -56,7 +56,7 @@ func TestSettingsHoldEveryField(t *testing.T) {
 		cfg = base
 		switch v.Kind() {
 		case reflect.String:
-			v.SetString(map[string]string{"Act": "class=a,cost=2:1", "LabelRates": "rare=0.1", "By": "country,values=3,class=a"}[path])
+			v.SetString(map[string]string{"Act": "class=a,cost=2:1", "LabelRates": "rare=0.1", "Reasons": "3,a>0.2", "By": "country,values=3,class=a"}[path])
 			if v.String() == "" {
 				v.SetString(pipeline.HeadPaper)
 			}

@@ -42,8 +42,8 @@ var auditHelp = flags.Texts{
 		"are not compared.",
 	"audit_from": "Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has them. What " +
 		"follows is proved, and its state taken on trust.",
-	"audit_state_dir": "Folder for predictions that wait for their label, beyond 1 GiB of memory; removed at the end. Without it " +
-		"they are in memory.",
+	"audit_state_dir": "Folder for what is fetched of a base, and for predictions that wait for their label, beyond 1 GiB of memory; " +
+		"removed at the end. Without it they are in the system's temporary folder, and in memory.",
 }
 
 // Help is shown by gvbll audit --help.
@@ -134,6 +134,7 @@ func (a auditCmd) audit(ctx context.Context, p flags.Process, g look.Graph, mode
 		defer removeFiles()
 		cfg := service.Terms(p, g.Names, settings, models...)
 		cfg.Checkpoints.Restore, cfg.Checkpoints.Bases.Store = service.Restorer(settings, models...), bases
+		cfg.Checkpoints.Dir = a.StateDir // for what is fetched of a base
 		engine, err := cfg.Models.Fresh()
 		if err != nil {
 			return found, err

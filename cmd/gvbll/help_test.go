@@ -10,7 +10,7 @@ import (
 
 // TestFlagsAreFew bounds the number of flags that --help shows, global flags included, so
 // that people can still read it. The 56th of work is --registry: without it a topic in Avro cannot be read at all. --by
-// is the one that says by what scores are told apart.
+// is the one that says by what scores are told apart, --reasons the one that says which predictions are explained.
 func TestFlagsAreFew(t *testing.T) {
 	for command, most := range map[string]int{"demo": 30, "backtest": 30, "train": 40, "work": 60, "send": 40, "audit": 35} {
 		if n := len(flagLines(t, command)); n > most {

@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/keys"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -162,6 +163,12 @@ func why(n *event.Node) (text string) {
 	}
 	if objects != nil {
 		text += fmt.Sprintf("  no values, but objects or lists of texts: %s", strings.Join(objects, ", "))
+	}
+	if unit := spelling.Guess(n.Time); unit != "" {
+		text += fmt.Sprintf("  the time looks like %s: give \"unit\" in the map", spelling.UnitNames[unit])
+	}
+	if n.Edges != nil && len(n.Edges) == 0 {
+		text += "  it says nothing: the record is skipped"
 	}
 	if n.Dropped != nil {
 		text += fmt.Sprintf("  without the edges to %v any more", n.Dropped)

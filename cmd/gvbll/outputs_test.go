@@ -74,12 +74,12 @@ func testTwoOutputsOverOneInput(t *testing.T, sh *shell) {
 		t.Errorf("the ledger as the topic of nodes: exit code %d and %q", code, errs)
 	}
 	sh.gvbll("topics", "--brokers", sh.addr, "--prefix", "trial", "--create")
-	for _, args := range [][]string{
-		append([]string{"work", "--brokers", sh.addr, "--http", "127.0.0.1:0"}, work...),
-		{"audit", "--brokers", sh.addr, "--model", model, "--prefix", "trial"},
-	} {
-		if code, _, errs := sh.command(args...); code != exitFailed || !strings.Contains(errs, "the ledger reads topic gvbll.") || !strings.Contains(errs, "give that topic with --nodes-topic, --labels-topic or --inputs-prefix") {
-			t.Errorf("%s without --inputs-prefix: exit code %d and %q, want the remedy", args[0], code, errs)
-		}
+	args := append([]string{"work", "--brokers", sh.addr, "--http", "127.0.0.1:0"}, work...)
+	if code, _, errs := sh.command(args...); code != exitFailed || !strings.Contains(errs, "the ledger reads topic gvbll.") || !strings.Contains(errs, "give that topic with --nodes-topic, --labels-topic or --inputs-prefix") {
+		t.Errorf("work without --inputs-prefix: exit code %d and %q, want the remedy", code, errs)
+	}
+	trial.audit("--model", model, "--prefix", "trial") // which knows from the ledger
+	if code, _, errs := sh.command("ledger", "--brokers", sh.addr, "--prefix", "trail"); code != exitFailed || !strings.Contains(errs, "check --prefix") {
+		t.Errorf("a misspelt prefix: exit code %d and %q", code, errs)
 	}
 }

@@ -34,11 +34,23 @@ var (
 	chargeback = `syntax = "proto3"; message Chargeback { int64 payment = 1; string outcome = 2; }`
 )
 
+// paymentOf returns the values of the i-th payment.
+func paymentOf(i int) (card string, tenths, at int64, country string) {
+	at = time.Date(2026, time.March, 1, i, 0, 0, 0, time.UTC).UnixMilli()
+	return fmt.Sprintf("c%d", i*i%13), int64(i*37%101)*10 + 5, at, fmt.Sprintf("C%02d", i%23)
+}
+
+// paymentsMap is the map of payments and chargebacks.
+const paymentsMap = `
+nodes: [{id: {pointer: /payment, prefix: "p:"}, time: {pointer: /at}, features: "", neighbours: [{pointer: /card, prefix: "card:", implicit: true}]}]
+labels: [{node: {pointer: /payment, prefix: "p:"}, class: {pointer: /outcome, map: {chargeback: fraud, settled: good}}}]
+`
+
 // paid returns the i-th payment and chargeback as plain JSON, and as a registry's serializers frame them.
 func paid(t *testing.T, i int) (plain, framed [2][]byte) {
-	when := time.Date(2026, time.March, 1, i, 0, 0, 0, time.UTC).UnixMilli()
+	card, tenths, when, country := paymentOf(i)
+	amount := float64(tenths) / 10
 	version := i / 20 % len(paymentSchemas)
-	card, amount, country := fmt.Sprintf("c%d", i*i%13), float64(i*37%101)+.5, fmt.Sprintf("C%02d", i%23)
 	b := fmt.Appendf(nil, `{"payment": %d, "card": %q, "amount": %v, "at": %d`, i, card, amount, when)
 	// The encoder of Avro wants the values as its schema has them.
 	values := []byte{}
@@ -121,10 +133,7 @@ func testRegistry(t *testing.T, sh *shell) {
 	model, mapped, secret := filepath.Join(dir, "model.safetensors"), filepath.Join(dir, "map.yaml"), filepath.Join(dir, "secret")
 	sh.gvbll("train", "--data", paymentsTable(t, 200), "--train-share", "0.3", "--epochs", "3", "--hidden", "8", "--embedding", "4", "--out", model)
 	must(t, os.WriteFile(secret, []byte("secret\n"), 0o600))
-	must(t, os.WriteFile(mapped, []byte(`
-nodes: [{id: {pointer: /payment, prefix: "p:"}, time: {pointer: /at}, features: "", neighbours: [{pointer: /card, prefix: "card:", implicit: true}]}]
-labels: [{node: {pointer: /payment, prefix: "p:"}, class: {pointer: /outcome, map: {chargeback: fraud, settled: good}}}]
-`), 0o644))
+	must(t, os.WriteFile(mapped, []byte(paymentsMap), 0o644))
 	registry := &fakeRegistry{}
 	l, err := sh.listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -152,7 +152,7 @@ func testRecordsFitTheirSchemas(t *testing.T, sh *shell) {
 	for _, value := range []string{"\xff\x00", `{"id": "n7", "features": [1]}`, "", strings.Repeat("x", 600<<10)} {
 		must(t, p.Send(t.Context(), []kafka.Record{{Topic: g.names.Nodes, Key: []byte("k\xff"), Value: []byte(value), Headers: []kafka.Header{{Key: "a"}, {Key: "b", Value: []byte{0xff}}}}}))
 	}
-	flags := []string{"--model", path, "--prefix", "schemas", "--output", "json", "--coverage", "0.9", "--abstain", "confidence=0.9,set-size=1", "--rescore", "after=1", "--act", "class=" + m.Classes[0] + ",capacity=9/m", "--ask", "1000/s"}
+	flags := []string{"--model", path, "--prefix", "schemas", "--output", "json", "--coverage", "0.9", "--abstain", "confidence=0.9,set-size=1", "--rescore", "after=1", "--act", "class=" + m.Classes[0] + ",capacity=9/m", "--reasons", "3", "--ask", "1000/s"}
 	stop := g.work(flags...)
 	g.awaitTaken()
 	sh.gvbll("send", "--brokers", sh.addr, "--prefix", "schemas", "--events", later)
@@ -187,7 +187,7 @@ func testRecordsFitTheirSchemas(t *testing.T, sh *shell) {
 		}))
 	}
 	for _, field := range []string{
-		"nodes.source", "labels.class", "commands.nodes", "predictions.set", "predictions.abstain_reason", "predictions.revision", "predictions.asked", "to-label.asked", "ledger.figures",
+		"nodes.source", "labels.class", "commands.nodes", "predictions.set", "predictions.abstain_reason", "predictions.revision", "predictions.asked", "predictions.reasons", "to-label.asked", "ledger.figures",
 		"dead-letters.value", "dead-letters.value_base64", "dead-letters.key_base64", "dead-letters.truncated", "ledger.forgot", "ledger.begins", "ledger.scores", "ledger.reasons",
 	} {
 		if !seen[field] {

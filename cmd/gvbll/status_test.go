@@ -102,6 +102,31 @@ func testStatus(t *testing.T, sh *shell) {
 	})
 }
 
+// TestStatusOfCutInput: an input that lost its end lets no worker start, and the status says so, as it does of a ledger that is gone.
+func TestStatusOfCutInput(t *testing.T) {
+	onKafka(t, func(t *testing.T, sh *shell) {
+		file := tenClasses(t)
+		m, err := model.Open(file)
+		must(t, err)
+		prefix := fmt.Sprintf("cut-%d", time.Now().UnixNano())
+		sh.setenv("GVBLL_PREFIX", prefix)
+		g := sh.graph(prefix, m.Encoder.In())
+		sh.gvbll("topics", "--create", "--brokers", sh.addr)
+		stop := g.work("--model", file)
+		g.send(20)
+		g.awaitLearned()
+		stop()
+		g.replace(g.names.Nodes, nil)
+		if _, out, _ := g.command("status"); !strings.Contains(out, g.names.Nodes+" partition 0 has offsets 0 to 0, but ") {
+			t.Errorf("the status of a graph whose input is cut: %s", out)
+		}
+		g.replace(g.names.Ledger, nil)
+		if _, out, _ := g.command("status"); !strings.Contains(out, "is empty or missing, but there are predictions") {
+			t.Errorf("the status of a graph whose ledger is gone: %s", out)
+		}
+	})
+}
+
 // near reports whether two scores are equal but for the ledger's single precision.
 func near(a, b float64) bool { return a-b < 1e-5 && b-a < 1e-5 }
 

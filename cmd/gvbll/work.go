@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -175,11 +176,21 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if w.Decide && !web.Guarded() {
 		return flags.Usagef("--decide: whoever reaches --http %s could send events: ask for passwords with --http-config, or listen on 127.0.0.1", w.HTTP.HTTP)
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(ctx) }()
 	create := topics.Create
 	if w.BeginAgain {
 		create = topics.Recreate
 	}
 	client, names, err := connectOrCreate(ctx, p, w.Kafka, w.CreateTopics, create)
+	for away := (*kafka.AwayError)(nil); errors.As(err, &away) && ctx.Err() == nil; {
+		p.Log.Warn("this start waits for Kafka", "err", away)
+		web.WaitFor("waiting for Kafka: " + away.Error())
+		client, names, err = connectOrCreate(ctx, p, w.Kafka, w.CreateTopics, create)
+	}
+	web.WaitFor("")
 	if err != nil {
 		return err
 	}
@@ -228,10 +239,6 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 			"those of other workers that read its inputs so, not with its own",
 			"prefix", w.Kafka.Prefix, "inputs-prefix", w.Kafka.InputsPrefix)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(ctx) }()
 	err = run(ctx)
 	stop()
 	if e := <-served; err == nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,19 +145,35 @@ func testWork(t *testing.T, sh *shell) {
 	}
 }
 
-// TestNoBroker: that no broker answers is said in one line, by a demo before it trains.
+// TestNoBroker: that no broker answers is said in one line, by a demo before it trains. A worker waits, and its probes say for what.
 func TestNoBroker(t *testing.T) {
 	file, graph := tenClasses(t), smallGraph(t)
 	kafkatest.Bubble(t, func(t *testing.T, n *kafkatest.Network) {
 		sh := &shell{t: t, addr: "127.0.0.1:1", dialer: n.DialContext, listen: n.Listen}
-		for _, args := range [][]string{
-			{"work", "--model", file, "--http", "127.0.0.1:0"},
-			{"demo", "--data", graph, "--epochs", "1000000", "--http", ":0"},
-		} {
-			code, _, errs := sh.command(append(args, "--brokers", sh.addr)...)
-			if code != exitFailed || !strings.HasPrefix(errs[strings.LastIndex(strings.TrimSpace(errs), "\n")+1:], "gvbll: no Kafka broker answers at 127.0.0.1:1: check the address") {
-				t.Errorf("%s: exit code %d, want %d and that no broker answers: %s", args[0], code, exitFailed, errs)
+		code, _, errs := sh.command("demo", "--data", graph, "--epochs", "1000000", "--http", ":0", "--brokers", sh.addr)
+		if code != exitFailed || !strings.HasPrefix(errs[strings.LastIndex(strings.TrimSpace(errs), "\n")+1:], "gvbll: no Kafka broker answers at 127.0.0.1:1: check the address") {
+			t.Errorf("demo: exit code %d, want %d and that no broker answers: %s", code, exitFailed, errs)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var out, said lines
+		ended := make(chan int, 1)
+		go func() {
+			ended <- run(ctx, []string{"work", "--model", file, "--http", "127.0.0.1:8473", "--brokers", sh.addr}, sh.process(&out, &said))
+		}()
+		time.Sleep(time.Minute)
+		client := http.Client{Transport: &http.Transport{DialContext: n.DialContext, DisableKeepAlives: true}}
+		for path, want := range map[string]string{"/healthz": "ok", "/readyz": "waiting for Kafka: no Kafka broker answers at 127.0.0.1:1", "/": "waiting for"} {
+			res, err := client.Get("http://127.0.0.1:8473" + path)
+			must(t, err)
+			body, err := io.ReadAll(res.Body)
+			must(t, err)
+			if !strings.Contains(string(body), want) {
+				t.Errorf("a worker without a broker says %s of %s, want %s", body, path, want)
 			}
+		}
+		stop()
+		if code := kafkatest.Receive(t, ended, "the worker has ended"); code != exitFailed || strings.Count(said.String(), "this start waits for Kafka") < 3 {
+			t.Errorf("work: exit code %d, want %d and lines that say what it waits for: %s", code, exitFailed, &said)
 		}
 	})
 }

@@ -67,16 +67,13 @@ func NewEncoder(s *Schema) *Encoder {
 	e := &Encoder{
 		schema: s, at: s.places(), given: make([]given, n), when: make([]int64, n), tally: newTally(n), places: make(map[string]int),
 	}
-	width := 0
+	e.from = s.Places()
 	for i := range s.Attributes {
-		e.from = append(e.from, width)
-		width += s.Attributes[i].Columns()
 		e.aged = e.aged || s.Attributes[i].Aged
 		e.respelt = append(e.respelt, slices.ContainsFunc(s.Attributes[i].Values, func(v string) bool { return spelling.Name(v) != v }))
 		e.edges = append(e.edges, s.Attributes[i].depth(s.Attributes[i].Edge))
 	}
-	e.from = append(e.from, width)
-	e.row = make([]float32, width)
+	e.row = make([]float32, e.from[n])
 	return e
 }
 

@@ -48,8 +48,8 @@ func (g *Given) UnmarshalJSON(b []byte) error {
 // IsGiven reports whether the column's kind was given, and not inferred.
 func (c *Column) IsGiven() bool { return c.Kind != "" && !c.inferred }
 
-// Give gives the column the kind that a schema has for its name, and reports whether it has one. Numbers with decimal commas
-// get points: dataset.json knows none.
+// Give gives the column the kind that a schema has for its name, and reports whether it has one. Numbers that came as truth
+// values or with decimal commas are written as a table has them.
 func (c *Column) Give(s *Schema) bool {
 	if s == nil {
 		return false
@@ -65,6 +65,8 @@ func (c *Column) Give(s *Schema) bool {
 	for row, text := range c.Texts {
 		if v, ok := spelling.WithComma(text); a.Comma && ok {
 			c.Texts[row] = strconv.FormatFloat(v, 'f', -1, 64)
+		} else if v, ok := spelling.Bool(text); a.Kind == Number && ok { // as an event may have it
+			c.Texts[row] = map[bool]string{true: "1", false: "0"}[v]
 		}
 	}
 	return true
@@ -288,7 +290,9 @@ func Learn(columns []Column, times []int64, rows []int32) (*Schema, error) {
 	}
 	full := 0
 	e := NewEncoder(s)
-	for _, row := range rows {
+	var some []gnn.Vector
+	every := len(rows)/likeRows + 1
+	for i, row := range rows {
 		x, err := EncodeRow(e, columns, times, int(row))
 		if err != nil {
 			return nil, err
@@ -299,9 +303,13 @@ func Learn(columns []Column, times []int64, rows []int32) (*Schema, error) {
 				full--
 			}
 		}
+		if i%every == 0 && len(x.Dense) <= likeMost {
+			some = append(some, gnn.Vector{Dense: slices.Clone(x.Dense)})
+		}
 		e.Reset()
 	}
 	s.Sparse = s.Width() > maxDense && float64(full) <= maxDensity*float64(len(rows))*float64(s.Width())
+	s.learnLikeness(some)
 	return s, nil
 }
 

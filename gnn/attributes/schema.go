@@ -74,6 +74,7 @@ type Attribute struct {
 	Unit   string    `json:"unit,omitempty"`   // of a time that is a number; "" for milliseconds
 	From   int64     `json:"from,omitempty"`   // the first time of training rows, milliseconds since 1970
 	To     int64     `json:"to,omitempty"`     // the last one
+	Like   string    `json:"like,omitempty"`   // an attribute before it that says the same of the training rows: its copy, or nearly
 }
 
 // Columns returns how many columns the attribute has.
@@ -120,7 +121,7 @@ func (s *Schema) Check() error {
 	if n := len(s.Attributes); n == 0 || n > maxAttributes {
 		return fmt.Errorf("%d attributes, from 1 to %d are expected", n, maxAttributes)
 	}
-	seen := make(map[string]bool, len(s.Attributes))
+	seen := map[string]bool{"": true} // of Like
 	width := 0
 	for i := range s.Attributes {
 		a := &s.Attributes[i]
@@ -129,6 +130,8 @@ func (s *Schema) Check() error {
 			return fmt.Errorf("attribute %d has a name of %d bytes, from 1 to %d are expected", i, len(a.Name), maxName)
 		case seen[a.Name]:
 			return fmt.Errorf("attribute %q is listed twice", a.Name)
+		case !seen[a.Like]:
+			return fmt.Errorf("attribute %q is like %.40q, which is none before it", a.Name, a.Like)
 		}
 		if err := a.check(); err != nil {
 			return fmt.Errorf("attribute %.40q: %w", a.Name, err)

@@ -119,3 +119,20 @@ func TestUnknownNames(t *testing.T) {
 		t.Errorf("of ten thousand names %d are told apart, as %v", len(got.Unknown), got.Unknown)
 	}
 }
+
+// TestGive: a column of what events had gets the kind of a schema, in texts that are read to the same values.
+func TestGive(t *testing.T) {
+	s := &Schema{Attributes: []Attribute{{Name: "opened", Kind: Time, Unit: "s"}, {Name: "amount", Kind: Number, Comma: true}, {Name: "sum", Kind: Number, Log: true}}}
+	for _, c := range []struct{ given, want Column }{
+		{Column{Name: "opened", Texts: []string{"1746433800"}}, Column{Name: "opened", Kind: Time, Unit: "s", Texts: []string{"1746433800"}}},
+		{Column{Name: "amount", Texts: []string{"0,5", "2.5", "7", "true"}}, Column{Name: "amount", Kind: Number, Texts: []string{"0.5", "2.5", "7", "1"}}},
+		{Column{Name: "sum", Texts: []string{"false", ""}}, Column{Name: "sum", Kind: Log, Texts: []string{"0", ""}}},
+	} {
+		if !c.given.Give(s) || !c.given.IsGiven() || c.given.Kind != c.want.Kind || c.given.Unit != c.want.Unit || !slices.Equal(c.given.Texts, c.want.Texts) {
+			t.Errorf("%+v, want %+v", c.given, c.want)
+		}
+	}
+	if c := (Column{Name: "other"}); c.Give(s) || c.Give(nil) {
+		t.Error("a column has a kind of a schema without it")
+	}
+}

@@ -107,7 +107,10 @@ func (z npz) labels(d *Dataset) error {
 		d.Labels = append(d.Labels, int32(class))
 		return err
 	})
-	if d.Classes = numbered(d.Labels); minus == 0 {
+	if d.Classes = numbered(d.Labels); err == nil && !zero && most > 1 {
+		d.Notes = append(d.Notes, "no node has label 0, from which labels count here: there is a class 0 without nodes")
+	}
+	if minus == 0 {
 		return err
 	}
 	if !zero && most == 1 { // a coding of two classes, and no count
@@ -194,9 +197,13 @@ func (z npz) times(d *Dataset) error {
 			return nil
 		}
 	}
+	var units eras
 	return z.eachNode(name, len(d.Features), func(at float64) error {
 		if math.IsNaN(at) || math.IsInf(at, 0) {
 			return fmt.Errorf("%v is not a finite number", at)
+		}
+		if err := units.add(len(d.Time), formatTime(at), at, false); err != nil {
+			return err
 		}
 		d.Time = append(d.Time, at)
 		return nil

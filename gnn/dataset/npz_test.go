@@ -343,7 +343,7 @@ func TestNPZMinusOne(t *testing.T) {
 		said    string
 	}{
 		"counted":          {[]float64{2, -1, 0}, []string{"0", "1", "2"}, []int32{2, Unlabelled, 0}, "label -1 of 1 nodes is taken for none"},
-		"counted, no 0":    {[]float64{2, -1, 1}, []string{"0", "1", "2"}, []int32{2, Unlabelled, 1}, "label -1 of 1 nodes is taken for none"},
+		"counted, no 0":    {[]float64{2, -1, 1}, []string{"0", "1", "2"}, []int32{2, Unlabelled, 1}, "no node has label 0, from which labels count here: there is a class 0 without nodes" + "label -1 of 1 nodes is taken for none"},
 		"a coding of two":  {[]float64{1, -1, 1}, []string{"-1", "1"}, []int32{1, 0, 1}, ""},
 		"with none":        {[]float64{1, -1, math.NaN()}, []string{"-1", "1"}, []int32{1, 0, Unlabelled}, ""},
 		"without it":       {[]float64{1, 0, math.NaN()}, []string{"0", "1"}, []int32{1, 0, Unlabelled}, ""},

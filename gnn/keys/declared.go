@@ -195,6 +195,13 @@ func (d Declared) Columns() (columns []string) {
 	return columns
 }
 
+// Of returns those columns of a key that compare an amount of an event with the ones before it.
+func (d Declared) Of(key, amount string) []string {
+	return slices.DeleteFunc(Declared{key: d[key]}.Columns(), func(column string) bool {
+		return !strings.HasPrefix(column, "ratio_"+amount+"_"+key)
+	})
+}
+
 // Inputs returns the attributes that are read: keys, amounts, and those of which different values are counted.
 func (d Declared) Inputs() []string {
 	list := d.Names()

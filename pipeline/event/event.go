@@ -338,7 +338,73 @@ type Prediction struct {
 	Asked            float32   // probability with which its label was asked for, 0 if it was not
 	Set              *Set      // nil unless sets are configured
 	Act              *bool     // whether to act on it, shared and not changed; nil unless that is configured, and of revisions
+	Reasons          *Causes   // what moved it; nil unless that is configured, and of revisions
 	Origin           *Origin   // the record that asked for it, in its window; nil for a revision by a rule, and where it is decoded
+}
+
+// Causes are what moved a prediction most.
+type Causes struct {
+	Class string  // whose log odds they moved
+	List  []Cause // those that moved it most first
+}
+
+// Cause is what moved a prediction: something that is left out of the node, alone, on trial.
+type Cause struct {
+	What  string   // one of the following
+	Name  string   // of the attribute, or of the attribute that names the key
+	Along []string // attributes that say the same in the training rows, and are left out with it
+	Value string   // what the event has of it
+	Usual string   // the median of the training rows
+	Node  ID       // the neighbour
+	// Labelled neighbours of those that are left out, and how many of them are of the class.
+	Labelled, OfClass int
+	By                float32 // the log odds of the class, less those without it
+}
+
+// What a Cause is: an attribute; a key, with the attributes and edges that are made of it; the edge to a neighbour; what is
+// known of the labels around.
+const (
+	OfAttribute = "attribute"
+	OfKey       = "key"
+	OfNeighbour = "neighbour"
+	OfLabels    = "labels"
+)
+
+// Words are a cause in words, such as "amount 912 (usually 12): +1.9", in terms of a class.
+func (c *Cause) Words(class string) string {
+	text := strings.TrimSuffix(c.Name+" "+c.Value, " ")
+	switch c.What {
+	case OfNeighbour:
+		if text = "neighbour " + c.Node.String(); c.OfClass > 0 {
+			text += " (" + class + ")"
+		} else if c.Labelled > 0 {
+			text += " (not " + class + ")"
+		}
+	case OfLabels:
+		text = "labels around"
+	}
+	for _, name := range c.Along {
+		text += " and " + name
+	}
+	if c.Usual != "" {
+		text += " (usually " + c.Usual + ")"
+	}
+	if c.Labelled > 0 && c.What != OfNeighbour {
+		text += fmt.Sprintf(": %d of %d are %s", c.OfClass, c.Labelled, class)
+	}
+	if c.By > -.1 && c.By < .1 {
+		return text + fmt.Sprintf(": %+.2f", c.By)
+	}
+	return text + fmt.Sprintf(": %+.1f", c.By)
+}
+
+// Words are the causes in words, those that moved the prediction most first.
+func (r *Causes) Words() string {
+	var list []string
+	for i := range r.List {
+		list = append(list, r.List[i].Words(r.Class))
+	}
+	return strings.Join(list, "; ")
 }
 
 // Requested is the reason of a revision that an event has asked for.

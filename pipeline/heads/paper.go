@@ -79,6 +79,10 @@ func (p *Paper) PredictOne(_ View, rows posterior.Rows, outputs []float32) poste
 	return split[0]
 }
 
+func (p *Paper) PredictTrials(_ []View, rows posterior.Rows, outputs []float32) {
+	p.Serve(nil, rows, outputs, make([]posterior.Uncertainty, rows.Len()))
+}
+
 func (p *Paper) Probabilities(dst, outputs []float32) { copy(dst, outputs) }
 
 func (p *Paper) Prepare(b *Batch, to *pool.Batch) {

@@ -87,7 +87,13 @@ func (p *Pool) predictRows(by *rowPredictor, rows *pool.Rows, from int, embedded
 }
 
 func (p *Pool) PredictOne(v View, embedded posterior.Rows, outputs []float32) posterior.Uncertainty {
-	return p.first.predictNode(v, embedded, outputs)
+	p.first.weigh()
+	p.first.predictNodes([]View{v}, embedded, outputs)
+	return p.first.uncertainty(outputs)
+}
+
+func (p *Pool) PredictTrials(trials []View, embedded posterior.Rows, outputs []float32) {
+	p.first.predictNodes(trials, embedded, outputs)
 }
 
 // Prepare writes the batch that the pool learns. Embeddings, log probabilities and counts of

@@ -50,21 +50,21 @@ func (t *rowPredictor) predictRows(rows *pool.Rows, outputs []float32, split []p
 	}
 }
 
-// predictNode predicts one node, on the graph that v describes.
-func (t *rowPredictor) predictNode(v View, embedded posterior.Rows, outputs []float32) posterior.Uncertainty {
-	t.weigh()
+// predictNodes predicts nodes, on the graphs that the views describe.
+func (t *rowPredictor) predictNodes(views []View, embedded posterior.Rows, outputs []float32) {
 	t.around.Reset(&t.rows)
-	switch {
-	case v.Node == none:
-		t.around.AppendArrival(&t.rows, v.Features, v.Neighbours, v.Weighed)
-	case v.Without != none:
-		t.around.AppendWithout(&t.rows, v.Node, v.Without)
-	default:
-		t.around.Append(&t.rows, v.Node)
+	for i, v := range views {
+		switch {
+		case v.Node == none:
+			t.around.AppendArrival(&t.rows, *v.Features, v.Neighbours, v.Weighed)
+		case i > 0 && v.Features != nil && v.seesAll() && v.Node == views[0].Node && views[0].seesAll():
+			t.around.AppendLike(&t.rows, *v.Features)
+		default:
+			t.around.AppendTrial(&t.rows, v.Node, v.Features, v.Without, v.Unlabelled)
+		}
 	}
 	t.rows.Embedded = embedded
 	t.predict(&t.rows, outputs)
-	return t.uncertainty(outputs)
 }
 
 // width is the number of outputs of a node.

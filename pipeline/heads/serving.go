@@ -46,6 +46,9 @@ type Serving interface {
 	// PredictOne predicts a single node as serve would, on the graph that v describes.
 	// rows has its one embedding; width outputs are written.
 	PredictOne(v View, rows posterior.Rows, outputs []float32) posterior.Uncertainty
+	// PredictTrials predicts as PredictOne does on the graphs that the views describe, all at once: rows has
+	// an embedding for each.
+	PredictTrials(trials []View, rows posterior.Rows, outputs []float32)
 	// Probabilities converts outputs, C for a head, to probabilities.
 	Probabilities(dst, outputs []float32)
 	// Prepare writes what the heads learn from a batch to another one, whose memory it
@@ -94,17 +97,23 @@ type Head interface {
 	SetState(b []byte) error
 }
 
-// View describes the node that predictOne predicts: a node of the graph as it is, one
-// without one of its edges, or a node that has not arrived.
+// View describes the node that PredictOne predicts: a node of the graph as it is, one on trial, or a node that has not
+// arrived.
 type View struct {
-	Node    int32 // its number, none if it has not arrived
-	Without int32 // the neighbour whose edge is left out, or none
+	Node     int32       // its number, none if it has not arrived
+	Features *gnn.Vector // as received, of a node that has not arrived, or in place of a node's own; or nil
+
+	// Of a node on trial:
+	Without    []int32 // neighbours whose edges are left out
+	Unlabelled bool    // no label around it is known
 
 	// Of a node that has not arrived:
-	Features   gnn.Vector        // as received
 	Neighbours []int32           // distinct
 	Weighed    []gnn.WeighedEdge // what its edges are, see [gnn.Graph.EmbedArrival]
 }
+
+// seesAll reports whether all edges and labels around the node are there.
+func (v *View) seesAll() bool { return len(v.Without) == 0 && !v.Unlabelled }
 
 // hashOf returns the hash of the whole state of heads. b is scratch memory; hashOf
 // returns it for the next call.

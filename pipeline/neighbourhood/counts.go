@@ -2,6 +2,7 @@ package neighbourhood
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -179,17 +180,17 @@ func (f *Features) removeParts(nodes []int32) {
 	}
 }
 
-// appendCounts appends n_v and q_v of node v, whose neighbours are near; without is
-// another neighbour that is left out, or None.
-func (r *Reader) appendCounts(rows *pool.Rows, v int32, near []int32, without int32) {
+// appendCounts appends n_v and q_v of node v, whose neighbours are near; without are
+// others that are left out.
+func (r *Reader) appendCounts(rows *pool.Rows, v int32, near, without []int32) {
 	f := r.of
 	if f.counts == nil {
 		return
 	}
 	sums := r.difference
 	copy(sums, f.counts.Row(v))
-	if without != None {
-		f.part(sums, without, minus)
+	for _, u := range without {
+		f.part(sums, u, minus)
 	}
 	rows.Labelled = appendUnits(rows.Labelled, sums)
 	r.appendKinds(rows, without, func(count func(u int32, mean uint8, weight float32)) { f.graph.EachWeighed(v, count) })
@@ -198,11 +199,11 @@ func (r *Reader) appendCounts(rows *pool.Rows, v int32, near []int32, without in
 	r.appendSecond(rows, near, sums, 0)
 }
 
-// appendKinds appends n by kind of edge, of the neighbours for which each calls count; without is
+// appendKinds appends n by kind of edge, of the neighbours for which each calls count; without are
 // left out. An edge counts with its weight over the mean of those in its mean: the unit of weights is
 // not heard, as the encoder does not, and equal ones count as one each. Sums with weights
 // would not be exact as edges and labels come and go, so these are computed when they are read.
-func (r *Reader) appendKinds(rows *pool.Rows, without int32, each func(count func(u int32, mean uint8, weight float32))) {
+func (r *Reader) appendKinds(rows *pool.Rows, without []int32, each func(count func(u int32, mean uint8, weight float32))) {
 	f := r.of
 	if f.wants.need&pool.NeedKinds == 0 {
 		return
@@ -211,7 +212,7 @@ func (r *Reader) appendKinds(rows *pool.Rows, without int32, each func(count fun
 	clear(r.kinds)
 	clear(r.weights)
 	each(func(u int32, mean uint8, weight float32) {
-		if u == without {
+		if slices.Contains(without, u) {
 			return
 		}
 		w, sums := float64(weight), r.kinds[int(mean)*c:][:c]
@@ -250,7 +251,7 @@ func (r *Reader) appendCountsOf(rows *pool.Rows, near []int32, weighed []gnn.Wei
 		f.part(sums, u, 1)
 	}
 	rows.Labelled = appendUnits(rows.Labelled, sums)
-	r.appendKinds(rows, None, func(count func(u int32, mean uint8, weight float32)) {
+	r.appendKinds(rows, nil, func(count func(u int32, mean uint8, weight float32)) {
 		for _, e := range weighed {
 			if e.Source == int32(f.graph.Len()) {
 				count(e.Target, e.AtSource, e.Weight)

@@ -11,6 +11,7 @@ package neighbourhood
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -205,7 +206,7 @@ func (r *Reader) Reset(rows *pool.Rows) {
 // Append appends the current row of node v, without its embedding.
 func (r *Reader) Append(rows *pool.Rows, v int32) {
 	r.AppendFeatures(rows, v)
-	r.appendCounts(rows, v, r.of.graph.Neighbours(v), None)
+	r.appendCounts(rows, v, r.of.graph.Neighbours(v), nil)
 }
 
 // AppendFeatures appends the row of node v without the counts of labels.
@@ -224,17 +225,41 @@ func (r *Reader) AppendOwn(rows *pool.Rows, v int32) {
 	}
 }
 
-// AppendWithout appends the row that node v would have without the edge to u.
-func (r *Reader) AppendWithout(rows *pool.Rows, v, u int32) {
-	var near []int32
-	for _, w := range r.of.graph.Neighbours(v) {
-		if w != u {
-			near = append(near, w)
-		}
+// AppendTrial appends the row that node v would have with features x, if any are given, without the edges to some
+// neighbours, and where no label around it is known if unlabelled is set.
+func (r *Reader) AppendTrial(rows *pool.Rows, v int32, x *gnn.Vector, without []int32, unlabelled bool) {
+	near, cached := r.of.graph.Neighbours(v), v
+	if len(without) > 0 {
+		near = slices.DeleteFunc(slices.Clone(near), func(u int32) bool { return slices.Contains(without, u) })
+		cached = None
 	}
-	r.of.appendOwn(rows, v)
-	r.appendSum(rows, None, near)
-	r.appendCounts(rows, v, near, u)
+	if x != nil {
+		r.appendFeatures(rows, *x)
+	} else {
+		r.of.appendOwn(rows, v)
+	}
+	r.appendSum(rows, cached, near)
+	labelled, second, kinds := len(rows.Labelled), len(rows.Second), len(rows.Kinds)
+	r.appendCounts(rows, v, near, without)
+	if unlabelled {
+		clear(rows.Labelled[labelled:])
+		clear(rows.Second[second:])
+		clear(rows.Kinds[kinds:])
+	}
+}
+
+// AppendLike appends the first of the rows again, with other features.
+func (r *Reader) AppendLike(rows *pool.Rows, x gnn.Vector) {
+	rows.N++
+	r.appendFeatures(rows, x)
+	rows.Degree = append(rows.Degree, rows.Degree[0])
+	if s := &rows.S; len(s.Start) > 1 {
+		s.Index, s.Value = append(s.Index, s.Index[:s.Start[1]]...), append(s.Value, s.Value[:s.Start[1]]...)
+		s.Start = append(s.Start, len(s.Index))
+	}
+	for _, list := range []*[]float32{&rows.S.Dense, &rows.Labelled, &rows.Second, &rows.Kinds} {
+		*list = append(*list, (*list)[:len(*list)/(rows.N-1)]...)
+	}
 }
 
 // AppendArrival appends the row that a new node with features x and the given distinct

@@ -382,9 +382,27 @@ func TestOracle(t *testing.T) {
 					others := slices.DeleteFunc(slices.Clone(w.g.near[v]), func(x int32) bool { return x == u })
 					kinds := slices.DeleteFunc(slices.Clone(w.g.kinds[v]), func(e gnn.WeighedEdge) bool { return e.Target == u })
 					want := w.want(others, kinds, w.features(v), v)
-					w.s.Reader.AppendWithout(&rows, v, u)
+					w.s.Reader.AppendTrial(&rows, v, nil, []int32{u}, false)
 					if diff := cmp.Diff(want, last(&rows), near); diff != "" {
 						t.Fatalf("node %d without its edge to %d (-want +got)\n%s", v, u, diff)
+					}
+					other := w.rng.Int32N(int32(len(w.x)))
+					want = w.want(nil, nil, w.features(other), v)
+					w.s.Reader.AppendTrial(&rows, v, &w.x[other], slices.Clone(w.g.near[v]), i%2 == 0)
+					if diff := cmp.Diff(want, last(&rows), near); diff != "" {
+						t.Fatalf("node %d with other features and without edges (-want +got)\n%s", v, diff)
+					}
+					w.s.Reader.AppendLike(&rows, w.x[other])
+					if diff := cmp.Diff(w.want(w.g.near[v], w.g.kinds[v], w.features(other), v), last(&rows), near); diff != "" {
+						t.Fatalf("node %d with other features, like the first row (-want +got)\n%s", v, diff)
+					}
+					w.s.Reader.AppendTrial(&rows, v, nil, nil, true)
+					want = w.want(w.g.near[v], w.g.kinds[v], w.features(v), v)
+					for _, counts := range [][]float64{want.Labelled, want.Second, want.Kinds} {
+						clear(counts)
+					}
+					if diff := cmp.Diff(want, last(&rows), near); diff != "" {
+						t.Fatalf("node %d without labels (-want +got)\n%s", v, diff)
 					}
 				}
 				w.x = append(w.x, w.vector())

@@ -32,6 +32,7 @@ func (c *Chain) Extend(out *event.Outcome) {
 		if p.Asked > 0 {
 			b = appendFloats(b, p.Asked)
 		}
+		b = appendCauses(b, p.Reasons)
 	}
 	for i := range out.Revisions {
 		p := &out.Revisions[i]
@@ -74,4 +75,23 @@ func appendSet(b []byte, s *event.Set) []byte {
 		b = store.AppendString(b, name)
 	}
 	return store.AppendString(b, s.Abstain)
+}
+
+// appendCauses appends a prediction's reasons, nothing where there are none.
+func appendCauses(b []byte, r *event.Causes) []byte {
+	if r == nil {
+		return b
+	}
+	b = append(store.AppendString(b, r.Class), 'r')
+	for i := range r.List {
+		c := &r.List[i]
+		for _, text := range append([]string{c.What, c.Name, c.Value, c.Usual, c.Node.Str}, c.Along...) {
+			b = store.AppendString(b, text)
+		}
+		for _, n := range []uint64{uint64(c.Node.Num), uint64(c.Labelled), uint64(c.OfClass)} {
+			b = binary.LittleEndian.AppendUint64(b, n)
+		}
+		b = appendFloats(b, c.By)
+	}
+	return b
 }

@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
@@ -212,7 +214,7 @@ func (p *Predictor) Again(nodes []int32) iter.Seq2[int, event.Prediction] {
 	p.nodes.Graph.Embed(nodes, p.again)
 	return func(yield func(int, event.Prediction) bool) {
 		for i, v := range nodes {
-			view := heads.View{Node: v, Without: none}
+			view := heads.View{Node: v}
 			if !yield(i, p.Opinion(p.nodes.ID(v), p.again[i*d:(i+1)*d], view).Prediction) {
 				return
 			}
@@ -225,6 +227,37 @@ func (p *Predictor) PredictOne(z []float32, v heads.View) ([]float32, posterior.
 	rows := posterior.Rows{Z: z, Tau: temperatures(nil, z, p.model)}
 	outputs := make([]float32, p.serving.Width())
 	return outputs, p.serving.PredictOne(v, rows, outputs)
+}
+
+// leastProbability bounds log odds: beyond it they say nothing that could be compared.
+const leastProbability = 1e-12
+
+// LogOdds returns the log odds of a class, in the memory of dst, that would be served for nodes of the graph on trial.
+func (p *Predictor) LogOdds(trials []heads.View, class int32, dst []float64) []float64 {
+	d, c, width := p.model.Prior.Dim, p.model.Prior.Classes, p.serving.Width()
+	p.again = kernel.Room(p.again, len(trials)*d)
+	for i, v := range trials {
+		x := v.Features
+		if x != nil {
+			normalised := p.model.Normalizer.Apply(gnn.Vector{}, *x)
+			x = &normalised
+		}
+		p.nodes.Graph.EmbedTrial(v.Node, x, v.Without, p.again[i*d:(i+1)*d])
+	}
+	outputs, probs := make([]float32, len(trials)*width), make([]float32, c)
+	p.serving.PredictTrials(trials, posterior.Rows{Z: p.again, Tau: temperatures(nil, p.again, p.model)}, outputs)
+	dst = kernel.Room(dst, len(trials))
+	for i := range dst {
+		p.serving.Probabilities(probs, outputs[i*width+int(p.serving.ServingHead())*c:][:c])
+		others := 0.0 // 1 less the probability would have lost what is next to 1
+		for k, q := range probs {
+			if k != int(class) {
+				others += float64(q)
+			}
+		}
+		dst[i] = double.Log(max(float64(probs[class]), leastProbability)) - double.Log(max(others, leastProbability))
+	}
+	return dst
 }
 
 // estimates returns each head's prediction, given a node's outputs.

@@ -38,9 +38,9 @@ type Asked struct {
 type Accepted struct {
 	Node      *event.Node
 	Number    int32
-	at        int32 // index of the event in the window
-	own       int   // how many of the event's neighbours it names itself: the others come from keys
-	ToPredict bool  // first arrival, to be predicted
+	at        int32       // index of the event in the window
+	Sent      *event.Node // the event as it was sent: attributes and neighbours that Node has beside come from keys
+	ToPredict bool        // first arrival, to be predicted
 }
 
 // features returns the features of an event as they came.
@@ -91,7 +91,7 @@ func dropped(node *event.Node) *event.Node {
 // acceptNode assigns a number to the node of the i-th event, or refuses it.
 func (a *arrivals) acceptNode(node *event.Node, i int, out *event.Outcome) (accepted bool) {
 	v, known := a.numbers.index.number(node.ID)
-	own := len(node.Neighbours)
+	sent := node
 	node, enters := a.keyed.Derive(node, v, known)
 	x, reason, detail := a.inputs.encode(node)
 	if reason != "" {
@@ -108,7 +108,7 @@ func (a *arrivals) acceptNode(node *event.Node, i int, out *event.Outcome) (acce
 	}
 	a.keyed.Enter(v, enters)
 	a.inputs.keep(v, node)
-	a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), own: own, ToPredict: !known && !node.Context})
+	a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), Sent: sent, ToPredict: !known && !node.Context})
 	return true
 }
 

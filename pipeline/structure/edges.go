@@ -97,7 +97,7 @@ func (l *links) resolve(x *Accepted, out *event.Outcome) []int32 {
 	l.named = l.named[len(named):]
 	removes, apart := !l.removals.none(), l.kinds.apart()
 	for k, id := range x.Node.Neighbours {
-		if named[k] == none && k >= x.own { // it leaves in this window
+		if named[k] == none && k >= len(x.Sent.Neighbours) { // it leaves in this window
 			continue
 		}
 		if removes && l.removals.follow(x.at, 0, x.Node.ID, id) {

@@ -50,7 +50,8 @@ var tokenText = regexp.MustCompile(`^[-A-Za-z0-9._~+/]+=*$`)
 // TokenEndpoint is an authorization server that gives tokens for a client's id and secret
 // (RFC 6749, section 4.4).
 type TokenEndpoint struct {
-	URL, ID, Secret, Scope string
+	URL, ID, Scope string
+	Secret         func() (string, error) // as it is now, for each token
 	// Roots verify the server's certificate; nil means those of the operating system.
 	Roots *x509.CertPool
 	// Dialer connects to the server. Nil means the system's network.
@@ -63,8 +64,7 @@ func (e TokenEndpoint) SASL() sasl.Mechanism {
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: e.Roots},
 		DialContext: e.Dialer, DisableKeepAlives: true,
 	}}
-	cfg := clientcredentials.Config{TokenURL: e.URL, ClientID: e.ID, ClientSecret: e.Secret, Scopes: strings.Fields(e.Scope)}
-	source := cfg.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, client))
+	source := oauth2.ReuseTokenSource(nil, tokenSource{e, client})
 	return login{bearer{func(context.Context) (string, error) {
 		token, err := source.Token()
 		if refused := (*oauth2.RetrieveError)(nil); errors.As(err, &refused) { // which quotes the answer
@@ -78,6 +78,22 @@ func (e TokenEndpoint) SASL() sasl.Mechanism {
 		}
 		return token.AccessToken, nil
 	}}}
+}
+
+// tokenSource asks an endpoint for a token, each time.
+type tokenSource struct {
+	TokenEndpoint
+	client *http.Client
+}
+
+// Token implements [oauth2.TokenSource].
+func (s tokenSource) Token() (*oauth2.Token, error) {
+	secret, err := s.Secret()
+	if err != nil {
+		return nil, fmt.Errorf("the client's secret: %w", err)
+	}
+	cfg := clientcredentials.Config{TokenURL: s.URL, ClientID: s.ID, ClientSecret: secret, Scopes: strings.Fields(s.Scope)}
+	return cfg.Token(context.WithValue(context.Background(), oauth2.HTTPClient, s.client))
 }
 
 func (bearer) Name() string { return "OAUTHBEARER" }

@@ -52,14 +52,15 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// TestTokenEndpoint: a token is got with the client's id and secret, and used until it expires. An
+// TestTokenEndpoint: a token is got with the client's id and its secret of that time, and used until it expires. An
 // answer without one is an error that quotes neither the secret nor the answer.
 func TestTokenEndpoint(t *testing.T) {
 	const secret = "hunter2"
+	now := secret // that the server wants
 	asked, answer := 0, `{"access_token": "first", "token_type": "bearer", "expires_in": 3600}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
-		if id, password, _ := r.BasicAuth(); id != "alice" || password != secret || r.PostFormValue("grant_type") != "client_credentials" || r.PostFormValue("scope") != "a b" {
+		if id, password, _ := r.BasicAuth(); id != "alice" || password != now || r.PostFormValue("grant_type") != "client_credentials" || r.PostFormValue("scope") != "a b" {
 			http.Error(w, secret, http.StatusUnauthorized)
 			return
 		}
@@ -67,7 +68,7 @@ func TestTokenEndpoint(t *testing.T) {
 		fmt.Fprint(w, answer)
 	}))
 	defer server.Close()
-	endpoint := TokenEndpoint{URL: server.URL, ID: "alice", Secret: secret, Scope: "a b"}
+	endpoint := TokenEndpoint{URL: server.URL, ID: "alice", Secret: func() (string, error) { return now, nil }, Scope: "a b"}
 	m := endpoint.SASL()
 	for range 2 {
 		if _, message, err := m.Start(t.Context()); err != nil || !bytes.Contains(message, []byte("Bearer first\x01")) {
@@ -76,6 +77,12 @@ func TestTokenEndpoint(t *testing.T) {
 	}
 	if asked != 1 {
 		t.Errorf("two connections have asked %d times, want once", asked)
+	}
+	m, asked, answer = endpoint.SASL(), 0, `{"access_token": "first", "token_type": "bearer", "expires_in": 1}`
+	for _, now = range []string{"rotated", "again", secret} {
+		if _, message, err := m.Start(t.Context()); err != nil || !bytes.Contains(message, []byte("Bearer first\x01")) {
+			t.Errorf("with the secret %s the message is %q, and the error %v", now, message, err)
+		}
 	}
 	for _, bad := range []string{`{"access_token": "hunter2"}`, `{"access_token": "hunter2\n", "expires_in": 3600}`, `hunter2`, `{"error": "hunter2"}`} {
 		answer = bad

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -24,13 +26,15 @@ type checkedConn struct {
 	answer []byte // not read yet
 	pass   int    // bytes of a fetch's answer that are not read yet
 	err    error  // of an answer: kafka-go reads on behind one, and would wait for more
+	// throttled is called with what answers say that kafka-go asks for itself.
+	throttled func(request protocol.ApiKey, d time.Duration)
 }
 
 // requestHead is the length of what a request begins with: its size, key and version.
 const requestHead = 4 + 2 + 2
 
 // dialChecked returns a function that connects to a broker, with TLS if the configuration has it.
-func dialChecked(cfg Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+func dialChecked(cfg Config, throttled func(protocol.ApiKey, time.Duration)) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := cfg.Dialer
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
@@ -47,7 +51,7 @@ func dialChecked(cfg Config) func(ctx context.Context, network, address string) 
 			}
 			conn = tls.Client(conn, with)
 		}
-		return &checkedConn{Conn: conn}, nil
+		return &checkedConn{Conn: conn, throttled: throttled}, nil
 	}
 }
 
@@ -124,6 +128,10 @@ func (c *checkedConn) next() error {
 	}
 	if err := res.ReadFrom(body); err != nil {
 		return fmt.Errorf("%w: to %s: %w", errMalformed, c.key.Name(), err)
+	}
+	if t, ok := res.(kmsg.ThrottleResponse); ok && (c.key == kmsg.ApiVersions || c.key == kmsg.Metadata) {
+		d, _ := t.Throttle()
+		c.throttled(protocol.ApiKey(c.key), time.Duration(d)*time.Millisecond)
 	}
 	c.answer = b
 	return nil

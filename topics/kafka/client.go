@@ -15,6 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/sasl"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Config says how to reach a cluster.
@@ -23,7 +24,7 @@ type Config struct {
 	// asked for metadata: with a single address, requests fail while that broker
 	// is down.
 	Brokers []string
-	// ClientID names this client in the logs of brokers. Empty means "gvbll".
+	// ClientID names this client in the logs and the quotas of brokers. Empty means "gvbll".
 	ClientID string
 	// Timeout bounds one request. Zero means 10 s.
 	Timeout time.Duration
@@ -104,15 +105,13 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	cfg.DialFor = cmp.Or(cfg.DialFor, 10*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	background, end := context.WithCancel(context.Background())
+	c := &Client{cfg: cfg, end: end, troubles: &troubles{}, throttling: &throttling{}}
+	throttled := func(request protocol.ApiKey, d time.Duration) { c.throttling.add(request, d, cfg.Logger) }
 	t := &kafkago.Transport{
-		Context: background, ClientID: cfg.ClientID, SASL: cfg.SASL, Dial: dialChecked(cfg),
+		Context: background, ClientID: cfg.ClientID, SASL: cfg.SASL, Dial: dialChecked(cfg, throttled),
 		DialTimeout: min(cfg.Timeout, 5*time.Second), MetadataTTL: metadataTTL,
 	}
-	c := &Client{
-		cfg: cfg, transport: &coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32)}, end: end,
-		troubles: &troubles{}, throttling: &throttling{},
-	}
-	c.transport.throttled = func(request protocol.ApiKey, d time.Duration) { c.throttling.add(request, d, cfg.Logger) }
+	c.transport = &coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32), throttled: throttled}
 	c.client = &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Timeout: cfg.Timeout, Transport: c.transport}
 	// A server that accepts the connection and never answers must not outlast
 	// DialFor.
@@ -145,8 +144,36 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if errors.As(err, &code) && !transient(err) {
 		return nil, fmt.Errorf("the brokers at %s refuse this client: check user, password and SASL mechanism (%w)", addresses, cause(err))
 	}
-	return nil, fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, "+
-		"and %s (%w)", addresses, cfg.securityHint(), cause(err))
+	if c.askThrottled(ctx); c.throttling.lasts > 0 {
+		return nil, &AwayError{fmt.Errorf("a quota throttles client %s at %s: raise it for this client id or this user (%w)", cfg.ClientID,
+			addresses, cause(err))}
+	}
+	return nil, &AwayError{fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, "+
+		"and %s (%w)", addresses, cfg.securityHint(), cause(err))}
+}
+
+// AwayError is that no broker has answered within DialFor. One may later.
+type AwayError struct{ error }
+
+// Unwrap returns what was tried last.
+func (e *AwayError) Unwrap() error { return e.error }
+
+// askThrottled asks a broker for its versions, to which it says whether a quota throttles this client: kafka-go asks in an older
+// form, to which it does not.
+func (c *Client) askThrottled(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.transport.DialTimeout)
+	defer cancel()
+	conn, err := c.transport.Dial(ctx, "tcp", c.cfg.Brokers[0])
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok && conn.SetDeadline(deadline) == nil {
+		form := kmsg.NewRequestFormatter(kmsg.FormatterClientID(c.cfg.ClientID))
+		if _, err := conn.Write(form.AppendRequest(nil, &kmsg.ApiVersionsRequest{Version: 2}, 0)); err == nil {
+			_, _ = conn.Read(make([]byte, 1))
+		}
+	}
 }
 
 // securityHint names the security settings that can make a broker close the

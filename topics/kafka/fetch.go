@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -71,9 +70,11 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 		return cmp.Or(cmp.Compare(b.empty, a.empty), cmp.Compare(min(a.advanced, 1), min(b.advanced, 1)))
 	})
 	err = nil
-	waits, open := false, false // partitions without an answer because of a quota, and others
+	waits, open, failing := false, false, 0 // partitions without an answer because of a quota, others, and those with errors
 	for _, p := range r.parts {
-		err = worse(err, p.err)
+		if err = worse(err, p.err); p.err != nil {
+			failing++
+		}
 		if !p.paused.Load() {
 			waits, open = waits || p.leader.silent, open || !p.leader.silent
 		}
@@ -84,6 +85,9 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 	if err != nil {
 		r.leaders.forget()
 	}
+	if err != nil && failing < len(r.parts) && open {
+		err = &partlyError{err, failing, len(r.parts)}
+	}
 	return err
 }
 
@@ -92,7 +96,7 @@ const readCommitted = 1 // isolation level of KIP-98
 // errorOf returns the error of a partition in an answer, nil for none.
 func errorOf(a *kmsg.FetchResponseTopicPartition) error {
 	if a.ErrorCode != 0 {
-		return kafkago.Error(a.ErrorCode)
+		return inWords(a.ErrorCode)
 	}
 	return nil
 }
@@ -201,7 +205,7 @@ func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.D
 	s.wire = m.bytes
 	fetched := m.Response.(*kmsg.FetchResponse)
 	if fetched.ErrorCode != 0 {
-		return kafkago.Error(fetched.ErrorCode)
+		return inWords(fetched.ErrorCode)
 	}
 	answered, until := 0, time.Now().Add(throttleOf(m))
 	for _, t := range fetched.Topics {

@@ -12,6 +12,7 @@ import (
 // member is a member of an election, as others see it.
 type member struct {
 	Host          string  // that it connects from, as the broker writes it
+	Client        string  // its client id
 	Owner         bool    // by the newest election
 	Owns, Follows []int32 // likewise, by partition
 	About         string  // what it says of itself, see MembershipConfig
@@ -56,7 +57,7 @@ func (c *Client) members(ctx context.Context, group, topic string) (members []me
 }
 
 func memberOf(m *kafkago.DescribeGroupsResponseMember, topic string) member {
-	member := member{Host: m.ClientHost}
+	member := member{Host: m.ClientHost, Client: m.ClientID}
 	for _, t := range m.MemberAssignments.Topics {
 		if t.Topic == topic {
 			member.Owns, member.Follows = divideAssigned(t.Partitions)

@@ -99,6 +99,8 @@ func (m *Membership) follow(cfg *MembershipConfig, p *pace) {
 				"6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
 		case joined && denied(err) && (p.began.IsZero() || time.Since(p.began) < p.client.cfg.DialFor):
 			p.fail(err) // it was allowed before
+		case errors.Is(err, kafkago.InconsistentGroupProtocol):
+			m.publish(Election{Err: p.client.foreign(cfg, err)})
 		case refusedMember(err):
 			m.publish(Election{Err: p.client.explainDenied(fmt.Errorf("group %s: %w", cfg.Group, cause(err)), "Read",
 				"group and topic "+cfg.Group)})
@@ -135,7 +137,22 @@ func (m *Membership) publish(e Election) {
 // others are retried, also those of a member that the group has dropped.
 func refusedMember(err error) bool {
 	return errors.Is(err, kafkago.GroupAuthorizationFailed) || errors.Is(err, kafkago.TopicAuthorizationFailed) ||
-		errors.Is(err, kafkago.InconsistentGroupProtocol) || errors.Is(err, kafkago.InvalidGroupId)
+		errors.Is(err, kafkago.InvalidGroupId)
+}
+
+// foreign returns the error of a group that has a member which takes part in no election, with where that is.
+func (c *Client) foreign(cfg *MembershipConfig, err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.DialFor)
+	defer cancel()
+	where := "whose host brokers do not say"
+	members, _ := c.Members(ctx, cfg.Group, cfg.Topic)
+	for _, x := range members {
+		if x.About == "" {
+			where = fmt.Sprintf("client %.100q at %s", x.Client, x.Host)
+		}
+	}
+	return fmt.Errorf("group %s has a member that is no worker of the graph, %s: end it, or give it a group of its own (%w)",
+		cfg.Group, where, cause(err))
 }
 
 // Elected delivers the outcome of each election. Until the next outcome, an owner

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
@@ -81,4 +82,29 @@ func TestSessionTimeoutRefused(t *testing.T) {
 			t.Errorf("a session of 1 ms: error %v, want one that contains %q", e.Err, "--session-timeout")
 		}
 	}, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
+}
+
+// TestForeignMember: a consumer that is no worker is in the group already. Who joins does not wait for ever, but names it.
+func TestForeignMember(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{ClientID: "a-dashboard"})
+		if _, err := c.CreateTopics(t.Context(), TopicSpec{Name: "ledger", Partitions: 1, Replication: 1}); err != nil {
+			t.Fatal(err)
+		}
+		group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
+			ID: "ledger", Topics: []string{"ledger"}, Brokers: c.cfg.Brokers, Dialer: c.dialer(), SessionTimeout: time.Second,
+			HeartbeatInterval: 100 * time.Millisecond,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer group.Close()
+		if _, err := group.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		worker := join(t, dial(t, k, Config{ClientID: "gvbll-work"}), time.Second, 3)
+		defer worker.Leave()
+		e := kafkatest.Receive(t, worker.Elected(), "the election")
+		checkErrorLine(t, e.Err, `group ledger has a member that is no worker of the graph, client "a-dashboard" at `)
+	}, kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(time.Second))
 }

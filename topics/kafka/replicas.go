@@ -76,6 +76,12 @@ func (c *Client) retryReplicated(ctx context.Context, within time.Duration, topi
 	})
 }
 
+// TooFewReplicas says which of the topics has a partition to which nothing can be written, as fewer replicas are in sync than it
+// wants; "" if none is known to.
+func (c *Client) TooFewReplicas(ctx context.Context, topics ...string) string {
+	return c.tooFew(ctx, topics)
+}
+
 // tooFew says which of the topics, and of those in which brokers keep transactions, has too few
 // replicas in sync; "" if none is known to.
 func (c *Client) tooFew(ctx context.Context, topics []string) string {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // forever is the time for which an operation is retried that only its context ends.
@@ -120,6 +121,14 @@ func transient(err error) bool {
 		return true
 	}
 	return false
+}
+
+// inWords returns the error of a code, with the words that kafka-go has for none above 77 of some.
+func inWords(code int16) error {
+	if err := kafkago.Error(code); err.Title() != "" {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", kerr.ErrorForCode(code), kafkago.Error(code))
 }
 
 // operationNotAttempted is Kafka's error code 55 (kafka-go has another name for

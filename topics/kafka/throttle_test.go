@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -184,5 +185,31 @@ func TestThrottledConfirmation(t *testing.T) {
 			return len(read) > 0
 		})
 		same(t, []string{"b"}, values(read))
+	}, kfake.NumBrokers(1))
+}
+
+// TestThrottledStart: brokers answer the first question at once, with a quota of an hour, and none behind it. The error says so, and
+// not that no broker answers.
+func TestThrottledStart(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		k.Fake.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+			k.Fake.KeepControl()
+			return nil, errors.New("nothing comes before the start ends"), true
+		})
+		k.Fake.ControlKey(int16(kmsg.ApiVersions), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			k.Fake.KeepControl()
+			res := kmsg.NewPtrApiVersionsResponse()
+			res.Version, res.ThrottleMillis = req.GetVersion(), int32(time.Hour.Milliseconds())
+			for key := range int16(70) {
+				if r := kmsg.RequestForKey(key); r != nil {
+					res.ApiKeys = append(res.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: key, MaxVersion: r.MaxVersion()})
+				}
+			}
+			return res, nil, true
+		})
+		_, err := Dial(t.Context(), Config{Brokers: k.Addrs, Dialer: k.Dial, DialFor: 3 * time.Second, ClientID: "gvbll-work", Logger: slog.New(slog.DiscardHandler)})
+		if err == nil || !strings.Contains(err.Error(), "a quota throttles client gvbll-work at ") {
+			t.Errorf("a start under a quota ends with %v", err)
+		}
 	}, kfake.NumBrokers(1))
 }

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"sync"
@@ -75,6 +76,17 @@ func (t *troubles) end(op *pace, log *slog.Logger) {
 	}
 }
 
+// partlyError is the error of some partitions of a reader, of which others answer.
+type partlyError struct {
+	error
+	failing, of int
+}
+
+func (e *partlyError) Error() string {
+	return fmt.Sprintf("%d of %d partitions: %v", e.failing, e.of, cause(e.error))
+}
+func (e *partlyError) Unwrap() error { return e.error }
+
 // oldest returns the trouble that has lasted longest, if it counts.
 func (t *troubles) oldest() (oldest trouble, ok bool) {
 	for at := range t.counting() {
@@ -101,14 +113,22 @@ func (t *troubles) counting() iter.Seq[trouble] {
 
 // Trouble says in one line what has failed for some seconds and is being tried again, ""
 // for nothing: brokers that do not answer, partitions without a leader, batches that
-// are damaged.
-func (c *Client) Trouble() string {
+// are damaged. It leaves out what Partly says.
+func (c *Client) Trouble() string { return c.trouble(false) }
+
+// Partly says it of partitions, of which others of the same topic answer.
+func (c *Client) Partly() string { return c.trouble(true) }
+
+func (c *Client) trouble(partly bool) (what string) {
 	c.troubles.mu.Lock()
 	defer c.troubles.mu.Unlock()
-	if at, ok := c.troubles.oldest(); ok {
-		return cause(at.err).Error()
+	var oldest trouble
+	for at := range c.troubles.counting() {
+		if errors.As(at.err, new(*partlyError)) == partly && (what == "" || at.since.Before(oldest.since)) {
+			oldest, what = at, cause(at.err).Error()
+		}
 	}
-	return ""
+	return what
 }
 
 // Waits returns for how long the client has waited for each of the things that it can wait for, 0

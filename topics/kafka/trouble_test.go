@@ -11,6 +11,11 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // TestGivenUpIsNotAnswered: an operation that is given up, at its end or its caller's, has
@@ -82,4 +87,41 @@ func TestWaits(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPartly: one of three partitions has no leader, and the others are read: that is no trouble, and said.
+func TestPartly(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{})
+		name := topic(t, c, 3)
+		k.Fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			k.Fake.KeepControl()
+			res := req.ResponseKind().(*kmsg.FetchResponse)
+			for _, x := range req.(*kmsg.FetchRequest).Topics {
+				topic := kmsg.FetchResponseTopic{Topic: x.Topic}
+				for _, p := range x.Partitions {
+					answer := kmsg.FetchResponseTopicPartition{Partition: p.Partition}
+					if p.Partition == 1 {
+						answer.ErrorCode = kerr.NotLeaderForPartition.Code
+					}
+					topic.Partitions = append(topic.Partitions, answer)
+				}
+				res.Topics = append(res.Topics, topic)
+			}
+			return res, nil, true
+		})
+		r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0, {name, 1}: 0, {name, 2}: 0}, ReaderConfig{})
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		said := make(chan string, 2)
+		time.AfterFunc(5*time.Second, func() { said <- c.Trouble(); said <- c.Partly() })
+		for ctx.Err() == nil {
+			if _, err := r.Poll(ctx); err != nil && ctx.Err() == nil {
+				t.Fatal(err)
+			}
+		}
+		if trouble, partly := <-said, <-said; trouble != "" || !strings.Contains(partly, "1 of 3 partitions: reading "+name+" partition 1") {
+			t.Errorf("the trouble is %q, partly %q", trouble, partly)
+		}
+	}, kfake.NumBrokers(1))
 }

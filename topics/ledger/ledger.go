@@ -438,7 +438,7 @@ func boundsOf(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (ka
 	bounds, err := c.Offsets(ctx, at.Topic)
 	b, ok := bounds[at]
 	if err == nil && !ok {
-		err = fmt.Errorf("ledger topic %s does not exist: restore it from a backup or a mirror", at.Topic)
+		err = fmt.Errorf("ledger topic %s does not exist: check --prefix, or restore it from a backup or a mirror", at.Topic)
 	}
 	return b, err
 }

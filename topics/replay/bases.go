@@ -199,7 +199,11 @@ func (s *states) scratch(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return os.MkdirTemp(dir, "base-fetched-")
+	folder, err := os.MkdirTemp(dir, "base-fetched-")
+	if err != nil {
+		err = fmt.Errorf("%w: give --state-dir, a folder that has room for it", err)
+	}
+	return folder, err
 }
 
 // copyBlocks copies the files of a base that the state refers to into a folder.

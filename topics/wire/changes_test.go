@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -223,5 +224,25 @@ nodes:
 	d.Map = m
 	if reason, detail := d.Node(record([]byte(`[{"id": 1, "a": 2}, {"id": 2}]`)), &n); reason != "" || n.ID.Num != 1 || n.Also.Nodes[0].ID.Num != 2 {
 		t.Errorf("a list is %+v, %s, %s", n, reason, detail)
+	}
+}
+
+// TestMapOfWeights: a weight is looked for in the item of a list, then in the record; one that is nowhere is 1 of an optional
+// neighbour, and refused of others.
+func TestMapOfWeights(t *testing.T) {
+	for optional, want := range map[string][]string{
+		"true":  {"[{ 2.5 false} { 7 false}]", "[]", "[{ 3 false}]", ""},
+		"false": {"[{ 2.5 false} { 7 false}]", "the pointer /w finds no weight", "[{ 3 false}]", "the pointer /w finds the weight 0, want a number"},
+	} {
+		m := parsed(t, `nodes: [{id: {pointer: /id}, neighbours: [{pointer: /to, item: /id, weight: /w, optional: `+optional+`}]}]`)
+		for i, record := range []string{
+			`{"id": 1, "w": 7, "to": [{"id": 2, "w": 2.5}, {"id": 3}]}`, `{"id": 1, "to": [{"id": 2}]}`, `{"id": 1, "to": [{"id": 2, "w": "3"}]}`, `{"id": 1, "to": [{"id": 2, "w": 0}]}`,
+		} {
+			var n event.Node
+			_, detail := (&Decoder{Map: m}).Node(&event.Origin{Value: []byte(record)}, &n)
+			if got := detail + fmt.Sprint(n.Marks); !strings.Contains(got, want[i]) {
+				t.Errorf("optional %s, %s: %s, want %s", optional, record, got, want[i])
+			}
+		}
 	}
 }

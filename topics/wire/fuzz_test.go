@@ -213,6 +213,8 @@ func FuzzPrediction(f *testing.F) {
 	f.Add(AppendPrediction(nil, &event.Prediction{Set: &event.Set{Classes: []string{"a", "b"}, Coverage: .9, Abstain: "large-set"}}))
 	act := true
 	f.Add(AppendPrediction(nil, &event.Prediction{Act: &act}))
+	f.Add(AppendPrediction(nil, &event.Prediction{Reasons: sampleReasons()}))
+	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "r"}, Reasons: sampleReasons()}))
 	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "b"}, Act: &act}))
 	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "a"}, Probabilities: []float32{.1}, Classes: []string{"b"}, Set: &event.Set{Coverage: .9}, Revision: 1, Asked: .5}))
 	f.Fuzz(func(t *testing.T, b []byte) {

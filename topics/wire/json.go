@@ -226,8 +226,10 @@ func cutItem(inside field) (item, rest field) {
 
 // cutAt cuts an item of the given length, as cutItem does.
 func cutAt(inside field, length int) (item, rest field) {
-	item = bytes.TrimRight(inside[:length], jsonSpace)
 	rest = trimLeft(inside[length:])
+	for ; length > 0 && inside[length-1] <= ' '; length-- { // of which there is little, too
+	}
+	item = inside[:length]
 	if rest[0] == ',' || rest[0] == ':' {
 		rest = trimLeft(rest[1:])
 	}

@@ -64,7 +64,7 @@ type origin struct {
 	Join     string            `yaml:"join"`     // between these; "" for /
 	Item     pointer           `yaml:"item"`     // of neighbours in a list of objects: the id in each
 	Kind     string            `yaml:"kind"`     // of the edge to a neighbour
-	Weight   pointer           `yaml:"weight"`   // of the edge, in the record
+	Weight   pointer           `yaml:"weight"`   // of the edge, in the item or the record
 	Or       pointer           `yaml:"or"`       // looked at where Pointer finds nothing
 	Optional bool              `yaml:"optional"` // nothing is no error
 	Prefix   string            `yaml:"prefix"`   // of an id
@@ -574,22 +574,19 @@ func (r *rule) node(in *input, f field, n *event.Node, limits Limits) (err error
 
 // neighbours adds the neighbours that an origin names: one, or those of a list.
 func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) error {
-	mark := event.Mark{Kind: o.Kind}
-	if w := in.reads.unwrapped(in.reads.find(f, o.Weight)); o.Weight.tokens != nil && w.given() {
-		v, err := strconv.ParseFloat(strings.Trim(string(w), `"`), 32)
-		if err != nil || !(v >= event.LeastWeight && v <= event.LargestWeight) {
-			return refusef(event.BadFeatures, "the pointer %s finds the weight %.40s, want a number from %g to %g",
-				o.Weight.text, w, event.LeastWeight, event.LargestWeight)
+	add := func(id event.ID, places ...field) error {
+		mark := event.Mark{Kind: o.Kind}
+		var err error
+		if mark.Weight, err = o.weight(in, places); err != nil {
+			return err
 		}
-		mark.Weight = float32(v)
-	}
-	add := func(id event.ID) {
 		if n.Neighbours = append(n.Neighbours, id); mark != (event.Mark{}) || n.Marks != nil {
 			n.Marks = append(append(n.Marks, make([]event.Mark, len(n.Neighbours)-1-len(n.Marks))...), mark)
 		}
 		if o.Implicit {
 			n.Implicit = append(n.Implicit, id)
 		}
+		return nil
 	}
 	if o.Pointers == nil {
 		v, err := o.find(&in.reads, f, event.BadID, "neighbours")
@@ -600,7 +597,7 @@ func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) er
 			return v.items(limits, event.TooManyNeighbours, func(int) {}, func(_ int, item field) error {
 				id, err := o.idOf(in, in.reads.unwrapped(in.reads.find(item, o.Item)), "neighbours", limits)
 				if err == nil {
-					add(id)
+					err = add(id, item, f)
 				}
 				return err
 			})
@@ -608,9 +605,33 @@ func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) er
 	}
 	id, found, err := o.id(in, f, "neighbours", limits)
 	if err == nil && found {
-		add(id)
+		err = add(id, f)
 	}
 	return err
+}
+
+// weight returns the weight of an edge, which is in the first of the places that has one: the item of a list, or the record. Where none
+// has, it is 1 for an optional neighbour.
+func (o *origin) weight(in *input, places []field) (float32, error) {
+	if o.Weight.tokens == nil {
+		return 0, nil
+	}
+	for _, f := range places {
+		w := in.reads.unwrapped(in.reads.find(f, o.Weight))
+		if !w.given() {
+			continue
+		}
+		v, err := strconv.ParseFloat(strings.Trim(string(w), `"`), 32)
+		if err != nil || !(v >= event.LeastWeight && v <= event.LargestWeight) {
+			return 0, refusef(event.BadFeatures, "the pointer %s finds the weight %.40s, want a number from %g to %g",
+				o.Weight.text, w, event.LeastWeight, event.LargestWeight)
+		}
+		return float32(v), nil
+	}
+	if o.Optional || in.reads.first {
+		return 0, nil
+	}
+	return 0, refusef(event.BadFeatures, "the pointer %s finds no weight", o.Weight.text)
 }
 
 // dropped lists the neighbours that a change record names in before, and not in after.

@@ -19,7 +19,7 @@ const (
 	maxDepth  = 16 // nesting of a value under an unknown key
 	maxFields = 64 // keys in a map, so that the search for duplicates stays cheap
 	maxKey    = 64 // bytes in a key
-	maxNames  = 21 // fields of a record that are known
+	maxNames  = 23 // fields of a record that are known
 )
 
 // input reads msgpack from a byte slice. The library's decoding is not used: it trusts declared lengths, so that five bytes

@@ -45,6 +45,7 @@ type value interface {
 	rows(Limits) ([][]float32, error)
 	pairs(Limits) ([]uint32, error)
 	texts(Limits) ([]string, error)
+	objects(in *input, most int, names []string, begin func(n int), read func(i int, key []byte, v value) (bool, error)) error
 	probabilities(Limits) (of []float32, classes []string, err error)
 }
 

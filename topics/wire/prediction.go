@@ -53,6 +53,9 @@ func (e Encoding) AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	if p.Asked != 0 {
 		o.singleField("asked", p.Asked)
 	}
+	if p.Reasons != nil {
+		o.causes(p.Reasons)
+	}
 	if p.Embedding != nil {
 		o.key("embedding")
 		o.singles(p.Embedding)
@@ -89,14 +92,7 @@ func (o *output) probabilities(p *event.Prediction) {
 // set appends the fields of a set.
 func (o *output) set(s *event.Set) {
 	o.key("set")
-	if o.json {
-		o.b = appendJSON(o.b, append([]string{}, s.Classes...))
-	} else {
-		o.to.EncodeArrayLen(len(s.Classes))
-		for _, name := range s.Classes {
-			o.text(name)
-		}
-	}
+	o.items(len(s.Classes), func(i int) { o.text(s.Classes[i]) })
 	o.singleField("coverage", s.Coverage)
 	o.key("abstain")
 	o.boolean(s.Abstain != "")
@@ -109,7 +105,8 @@ func (o *output) set(s *event.Set) {
 var predictionNames = []string{
 	"node", "class", "class_index", "confidence", "probabilities", "total_uncertainty", "aleatoric_uncertainty",
 	"epistemic_uncertainty", "window",
-	"posterior_version", "time", "model", "revision", "reason", "act", "asked", "embedding", "set", "coverage", "abstain", "abstain_reason",
+	"posterior_version", "time", "model", "revision", "reason", "act", "asked", "reasons_class", "reasons", "embedding", "set",
+	"coverage", "abstain", "abstain_reason",
 }
 
 // DecodePrediction decodes a prediction, as AppendPrediction or AppendPredictionJSON
@@ -117,8 +114,8 @@ var predictionNames = []string{
 // all fields.
 func DecodePrediction(b []byte, p *event.Prediction) error {
 	*p = event.Prediction{}
-	s := predictionFields{p: p, limits: Limits{}.withDefaults()}
 	in := input{memory: new(Memory)}
+	s := predictionFields{p: p, in: &in, limits: Limits{}.withDefaults()}
 	if EncodingOf(b) == JSON {
 		text, err := valueJSON(b)
 		if err == nil {
@@ -142,6 +139,7 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 // predictionFields is a prediction that is read.
 type predictionFields struct {
 	p                *event.Prediction
+	in               *input
 	limits           Limits
 	hasNode, abstain bool
 }
@@ -194,6 +192,10 @@ func (s *predictionFields) read(key []byte, v value) (known bool, err error) {
 		if p.Asked, err = finite(v); err == nil {
 			err = checkProbabilities([]float32{p.Asked})
 		}
+	case "reasons_class":
+		s.causes().Class, err = v.text(s.limits.MaxID)
+	case "reasons":
+		err = s.readCauses(v)
 	case "embedding":
 		p.Embedding, err = v.numbers(s.limits)
 	case "set":

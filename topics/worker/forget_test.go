@@ -10,6 +10,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -42,6 +43,33 @@ func TestForgetBeyondMemory(t *testing.T) {
 		f.RunUntilConsumed(&tally{}, roomy)
 		if n := len(f.ForgetRecords()); n != 1 {
 			t.Errorf("%d records of forgetting after the command was sent again, want 1", n)
+		}
+	})
+}
+
+// TestForgetWhilePurged: while an owner replays without nodes, the ledger's beginning is deleted. The command becomes a dead letter that
+// says so, and the owner serves on.
+func TestForgetWhilePurged(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		f.Send(0, 20)
+		f.RunUntilConsumed(&tally{}, worker.Config{})
+		kept := replay.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: workertest.ReadTally}
+		f.RunUntilConsumed(&tally{}, worker.Config{Checkpoints: kept})
+		f.Forget(5)
+		f.Send(20, 30)
+		purged := func() (replay.Engine, error) {
+			if err := f.On.Fake.DeleteRecords(f.Names.Ledger, 0, 1); err != nil {
+				t.Error(err)
+			}
+			return workertest.FreshTally()
+		}
+		w := f.StartWorker(&tally{}, worker.Config{Checkpoints: kept, Models: replay.Models{Fresh: purged}})
+		kafkatest.Await(t, "the nodes behind the command are predicted", func() bool { return f.Count(f.Names.Predictions) == 30 })
+		if err := w.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if !f.HasDeadLetter("the beginning of the inputs or of the ledger is gone") {
+			t.Error("no dead letter says what is gone")
 		}
 	})
 }

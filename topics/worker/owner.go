@@ -191,10 +191,16 @@ func (o *owner) obeyForget(ctx context.Context, c *claimed) (refused []event.Com
 	if err := o.flush(); err != nil {
 		return nil, err
 	}
-	if c.forgot, err = o.replay.Forget(ctx, commands, false); err != nil {
+	c.forgot, err = o.replay.Forget(ctx, commands, false)
+	if err == nil {
+		return nil, o.worker.assignOwnRoles()
+	}
+	if possible, wrong := o.replay.Replayable(ctx); wrong != nil || possible {
 		return nil, err
 	}
-	return nil, o.worker.assignOwnRoles()
+	o.cfg.Logger.Warn("nodes are not forgotten: what the replay needs was deleted meanwhile", "err", err)
+	o.forgets = verdict{declined: replay.DeclinedGone}
+	return commands, nil
 }
 
 // flush waits until all stepped windows are committed.

@@ -68,7 +68,7 @@ func (v *served) finished(ctx context.Context, reasons ...string) {
 
 // limit sets or removes the quotas.
 func (v *served) limit(ctx context.Context, remove bool) {
-	id := "gvbll"
+	id := "gvbll-work"
 	entry := kmsg.AlterClientQuotasRequestEntry{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "client-id", Name: &id}}}
 	for key, limit := range quotas {
 		entry.Ops = append(entry.Ops, kmsg.AlterClientQuotasRequestEntryOp{Key: key, Value: limit, Remove: remove})

@@ -121,7 +121,7 @@ func (f Kafka) Connect(ctx context.Context, p Process) (*kafka.Client, topics.Na
 
 // Config reads the files that the flags name.
 func (f Security) Config(brokers []string, p Process) (kafka.Config, error) {
-	cfg := kafka.Config{Brokers: brokers, Dialer: p.Dial, Logger: p.Log, ClientID: "gvbll", Timeout: 10 * time.Second}
+	cfg := kafka.Config{Brokers: brokers, Dialer: p.Dial, Logger: p.Log, ClientID: strings.TrimSuffix("gvbll-"+p.Command, "-"), Timeout: 10 * time.Second}
 	if err := f.check(); err != nil {
 		return cfg, err
 	}
@@ -181,7 +181,7 @@ func (f Security) endpoint(secret string, cfg kafka.Config) (sasl.Mechanism, err
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || remote([]string{u.Host}) != "") {
 		return nil, Usagef("--sasl-token-url: give the address of a server that takes the secret over TLS, https://HOST/PATH")
 	}
-	e := kafka.TokenEndpoint{URL: f.SASLTokenURL, ID: f.SASLUser, Secret: secret, Scope: f.SASLTokenScope, Dialer: cfg.Dialer}
+	e := kafka.TokenEndpoint{URL: f.SASLTokenURL, ID: f.SASLUser, Secret: f.renewed(secret), Scope: f.SASLTokenScope, Dialer: cfg.Dialer}
 	if cfg.TLS != nil {
 		e.Roots = cfg.TLS.RootCAs
 	}

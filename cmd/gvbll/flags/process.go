@@ -16,6 +16,7 @@ type Process struct {
 	Env      []string  // variables, each as NAME=VALUE
 	Log      *slog.Logger
 	Version  string // of the program
+	Command  string // that runs
 
 	// Dial connects to brokers, and Listen waits for connections. Nil means the system's network.
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)

@@ -153,6 +153,7 @@ func (c Program) Run(ctx context.Context, args []string, p Process) int {
 		options.ReplaceAttr = withUnit
 		p.Log = slog.New(slog.NewJSONHandler(p.Err, options))
 	}
+	p.Command = strings.Fields(k.Command())[0]
 	err = k.Run(p, givenOf(k, p))
 	if err == nil {
 		return ExitOK

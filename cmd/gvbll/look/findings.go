@@ -22,7 +22,7 @@ type Finding struct {
 // unseen are the alerts that need metrics: neither the ledger nor the brokers have what they ask for.
 // Without a broker there is no status at all, which is GvbllNoBroker.
 var unseen = []string{
-	"GvbllPredictionsShifted", "GvbllDriftUnlabelled", "GvbllCoverageOff", "GvbllPosteriorAtClip", "GvbllInputWithheld",
+	"GvbllPredictionsShifted", "GvbllDriftUnlabelled", "GvbllCoverageOff", "GvbllPosteriorAtClip",
 	"GvbllThrottled", "GvbllLatencyBurn",
 	"GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllBaseOld",
 }
@@ -30,6 +30,7 @@ var unseen = []string{
 // The bounds of the alerts, for one look at a graph.
 const (
 	commitsOverdue   = 5 * time.Minute
+	longOpen         = 2 * time.Minute // twice what producers' transactions take at most by default
 	keepAhead        = 5 * time.Minute
 	longBacklog      = 10 * time.Minute
 	enoughLabels     = 200 // to judge scores by
@@ -65,6 +66,11 @@ func (s *Status) findings() []Finding {
 		strings.Join(s.evidence.missing, ", "))
 	add(s.Owner == nil && len(s.Standbys) == 0, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
 	add(s.Owner == nil && len(s.Standbys) > 0, "GvbllNoOwner", "%d workers run, and none owns the graph", len(s.Standbys))
+	add(s.evidence.foreign != "", "GvbllNoOwner", "the workers' group has a member that is no worker, %s: end it, or give it a group "+
+		"of its own", s.evidence.foreign)
+	add(s.evidence.refuses != "", "GvbllNoOwner", "%s", s.evidence.refuses)
+	add(s.evidence.tooFew != "", "GvbllNoBroker", "nothing can be committed: %s", s.evidence.tooFew)
+	add(s.evidence.withheld != "", "GvbllInputWithheld", "%s", s.evidence.withheld)
 	add(s.evidence.lost != "", "GvbllTopicAtRisk", "%s", s.evidence.lost)
 	add(len(s.evidence.gone) > 0, "GvbllBaseOld", "%d of %d bases that the ledger names are missing or damaged",
 		len(s.evidence.gone), len(s.Bases))

@@ -35,6 +35,9 @@ func ConnectWhole(ctx context.Context, p flags.Process, to connector, only flags
 	if names, err = topics.Divided(ctx, client, names); err == nil {
 		names, err = only.Of(names)
 	}
+	if err == nil {
+		err = takeInputs(ctx, client, &names)
+	}
 	switch {
 	case err != nil:
 		client.Close()
@@ -43,6 +46,21 @@ func ConnectWhole(ctx context.Context, p flags.Process, to connector, only flags
 		return Graph{client, names}.of(names.Cell), nil
 	}
 	return Graph{client, names}, nil
+}
+
+// takeInputs takes the topics of nodes and labels from the ledger's first record, unless flags name others than the prefix gives.
+func takeInputs(ctx context.Context, client *kafka.Client, names *topics.Names) error {
+	prefix := strings.TrimSuffix(names.Ledger, ".ledger")
+	there, err := client.Partitions(ctx, names.Ledger)
+	if err != nil || there[names.Ledger] == 0 || names.Nodes != prefix+".nodes" || names.Labels != prefix+".labels" {
+		return err
+	}
+	return ledger.Scan(ctx, client, names.LedgerAt(), func(r *ledger.Record) bool {
+		if len(r.Inputs) > 1 {
+			names.Nodes, names.Labels = r.Inputs[0].Topic, r.Inputs[1].Topic // as Begins orders them
+		}
+		return false
+	})
 }
 
 // ConnectAll is ConnectWhole for a command that works on one graph after the other: it returns that of the flag's cell, or those

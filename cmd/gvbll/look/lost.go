@@ -9,6 +9,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -101,4 +102,49 @@ func (g Graph) comparePredictions(ctx context.Context, windows []*ledger.Record)
 		had, lost = had+n, lost+max(n-there[r.Window], 0)
 	}
 	return had, lost, err
+}
+
+// refusal says why no worker of a graph with so many windows starts, as far as the logs tell: "" if they do not.
+func refusal(ctx context.Context, g Graph, windows int64) (string, error) {
+	if windows == 0 {
+		var gone *topics.GoneError
+		if err := topics.CheckLedger(ctx, g.Client, g.Names); !errors.As(err, &gone) {
+			return "", err
+		}
+		return gone.Error(), nil
+	}
+	newest, err := newestWindows(ctx, g)
+	if err != nil {
+		return "", err
+	}
+	consumed := make(map[kafka.TopicPartition]int64)
+	for _, r := range newest {
+		if r.Begins != nil {
+			clear(consumed) // the inputs may be copies since
+		}
+		for _, x := range r.Ranges {
+			consumed[kafka.TopicPartition{Topic: x.Topic, Partition: x.Partition}] = x.To
+		}
+	}
+	bounds, err := g.Client.Offsets(ctx, g.Names.Nodes, g.Names.Labels, g.Names.Commands)
+	if err != nil {
+		return "", err
+	}
+	for at, offset := range consumed {
+		if b, there := bounds[at]; there && offset > b.End {
+			return (&kafka.OutOfRangeError{At: at, Position: offset - 1, Bounds: b}).Error(), nil
+		}
+	}
+	return "", nil
+}
+
+// withheld says which producer has had a transaction open for long in an input, "" if none is known to.
+func (g Graph) withheld(ctx context.Context, now time.Time) (string, error) {
+	open, err := g.Client.OpenTransactions(ctx, now.Add(-longOpen), g.Names.Nodes, g.Names.Labels, g.Names.Commands)
+	if len(open) == 0 || err != nil {
+		return "", err
+	}
+	x := open[0]
+	return fmt.Sprintf("%s partition %d: a producer (id %d) has a transaction open, and sent its last record %s ago: nobody gets "+
+		"what is behind it", x.At.Topic, x.At.Partition, x.Producer, roughly(now.Sub(x.Since))), nil
 }

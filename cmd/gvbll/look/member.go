@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/gvbll/gvbll/charts/page"
@@ -21,9 +22,9 @@ type Member struct {
 	Model   string `json:"model,omitempty"`  // that it was started with to serve
 	Shadow  string `json:"shadow,omitempty"` // and in the shadow
 
-	Owner bool `json:"-"`
-
+	Owner         bool    `json:"-"`
 	owns, follows []int32 // cells
+	foreign       string  // what it is if it is no worker
 }
 
 // Where names the worker by its page, or else its host.
@@ -49,6 +50,9 @@ func allMembers(ctx context.Context, client *kafka.Client, names topics.Names) (
 		var m Member
 		_ = json.Unmarshal([]byte(f.About), &m) // any program may join the group
 		m.Host, m.Owner, m.owns, m.follows = cmp.Or(m.Host, f.Host), f.Owner, f.Owns, f.Follows
+		if f.About == "" {
+			m.foreign = fmt.Sprintf("client %.100q at %s", f.Client, f.Host)
+		}
 		members = append(members, m)
 	}
 	sortMembers(members)

@@ -58,11 +58,14 @@ type Status struct {
 
 // evidence is what findings need beside what is printed.
 type evidence struct {
-	missing    []string             // topics
-	gone       map[bases.Name]error // bases that the ledger names and the store lacks
-	lost       string               // predictions that are not in their topic, in words, "" for none
-	attributes []page.Attribute     // of the last period
-	takes      string               // what a label names a class by, "" if it is not known
+	missing []string             // topics
+	gone    map[bases.Name]error // bases that the ledger names and the store lacks
+	// In words, "" for none: predictions that are not in their topic, why no worker starts, which topic too few replicas have,
+	// and who withholds inputs.
+	lost, refuses, tooFew, withheld string
+	foreign                         string           // a member of the group that is no worker
+	attributes                      []page.Attribute // of the last period
+	takes                           string           // what a label names a class by, "" if it is not known
 
 	pace     float64       // events a second, the most that the graph has stepped for paceOver
 	apart    time.Duration // the longest between two windows of event time
@@ -171,6 +174,13 @@ func ReadStatus(
 		if s.evidence.lost, err = lostPredictions(ctx, g); err != nil {
 			return nil, err
 		}
+		if s.evidence.refuses, err = refusal(ctx, g, s.Windows); err != nil {
+			return nil, err
+		}
+		if s.evidence.withheld, err = g.withheld(ctx, s.at); err != nil {
+			return nil, err
+		}
+		s.evidence.tooFew = g.Client.TooFewReplicas(ctx, g.Names.All()...)
 	}
 	if s.Owner == nil {
 		s.Verdict = "no owner"
@@ -181,7 +191,9 @@ func ReadStatus(
 
 func (s *Status) addMembers(members []Member) {
 	for i := range members {
-		if members[i].Owner {
+		if members[i].foreign != "" {
+			s.evidence.foreign = members[i].foreign
+		} else if members[i].Owner {
 			s.Owner = &members[i]
 		} else {
 			s.Standbys = append(s.Standbys, members[i])

@@ -26,7 +26,7 @@ func TestFindings(t *testing.T) {
 	ago := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
 	waiting := func(events int64) []partitionLag { return []partitionLag{{"g.nodes", 0, events}} }
 	good := calibration.Means{Acc: 0.9, NLL: 0.3, ECE: 0.02}
-	known := append([]string{"GvbllNoBroker"}, unseen...)
+	known := slices.Clone(unseen)
 	for name, c := range map[string]struct {
 		change func(*Status)
 		want   string // the alert, "" for none
@@ -34,6 +34,9 @@ func TestFindings(t *testing.T) {
 		"nothing":                        {func(*Status) {}, ""},
 		"no owner":                       {func(s *Status) { s.Owner = nil }, "GvbllNoOwner"},
 		"a missing topic":                {func(s *Status) { s.evidence.missing = []string{"g.nodes"} }, "GvbllNoOwner"},
+		"no worker starts":               {func(s *Status) { s.evidence.refuses = "cut" }, "GvbllNoOwner"},
+		"too few replicas":               {func(s *Status) { s.evidence.tooFew = "one" }, "GvbllNoBroker"},
+		"inputs are withheld":            {func(s *Status) { s.evidence.withheld = "by one" }, "GvbllInputWithheld"},
 		"a quiet graph":                  {func(s *Status) { s.Committed = ago(time.Hour) }, ""},
 		"commits are late":               {func(s *Status) { s.Committed, s.Lag = ago(5*time.Minute), waiting(1) }, ""},
 		"commits stopped":                {func(s *Status) { s.Committed, s.Lag = ago(301*time.Second), waiting(1) }, "GvbllCommitsStopped"},

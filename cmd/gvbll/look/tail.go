@@ -14,7 +14,7 @@ var TailHeader = fmt.Sprintf("%-16s %-14s %6s %6s %6s %7s  %s", "NODE", "CLASS",
 func TailLine(p *event.Prediction) string {
 	return fmt.Sprintf("%s %s %6.4f %6.4f %6.4f %7d%s%s",
 		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Epistemic, p.Window, again(p),
-		setOf(p)+act(p)+askedFor(p))
+		setOf(p)+act(p)+askedFor(p)+why(p))
 }
 
 // act says that the prediction is to be acted on.
@@ -23,6 +23,14 @@ func act(p *event.Prediction) string {
 		return ""
 	}
 	return "  act"
+}
+
+// why says what moved a prediction, "" if it does not say.
+func why(p *event.Prediction) string {
+	if p.Reasons == nil {
+		return ""
+	}
+	return "  why " + shown(p.Reasons.Class) + ": " + shown(p.Reasons.Words())
 }
 
 // askedFor says with which probability a label was asked for, "" if it was not.

@@ -300,6 +300,9 @@ func (t *table) field(c column, values []parquet.Value) string {
 	t.items = t.items[:0]
 	for _, v := range values {
 		switch {
+		case v.IsNull() && c.list && len(values) > 1: // of a list of several, which is then no vector
+			t.items = append(t.items, "nan "...)
+			continue
 		case v.IsNull():
 			continue
 		case !c.list:

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"time"
@@ -67,7 +68,7 @@ func about(version string, web *Web, models []*model.Model) string {
 // watch shows what the client waits for, in metrics, on pages and to the probe of readiness.
 func (b *board) watch(c *kafka.Client) {
 	b.Stream.Watch(c)
-	b.Page.Watch(c.Trouble)
+	b.Page.Watch(func() string { return cmp.Or(c.Trouble(), c.Partly()) })
 	b.web.state.Store(&state{
 		unready: func() string {
 			if what := c.Trouble(); what != "" {
@@ -75,6 +76,7 @@ func (b *board) watch(c *kafka.Client) {
 			}
 			return ""
 		},
+		partly: c.Partly,
 		throttled: func() bool {
 			_, now := c.Throttled()
 			return now

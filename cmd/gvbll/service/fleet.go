@@ -52,7 +52,8 @@ func NewFleet(c *kafka.Client, set Setup, configure func(*worker.Config)) *fleet
 		}, func() float64 { return f.count(owner) }))
 	}
 	worker.WatchClient(set.Web.Registry, c)
-	set.Web.gatherer = prometheus.Gatherers{set.Web.Registry, prometheus.GathererFunc(f.gather)}
+	cells := prometheus.GathererFunc(f.gather)
+	set.Web.cells.Store(&cells)
 	set.Web.show(f.pages())
 	set.Web.state.Store(&state{
 		unready: func() string {
@@ -61,6 +62,7 @@ func NewFleet(c *kafka.Client, set Setup, configure func(*worker.Config)) *fleet
 			}
 			return f.unready()
 		},
+		partly: c.Partly,
 		throttled: func() bool {
 			_, now := c.Throttled()
 			return now

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v2"
 
@@ -41,19 +42,21 @@ type Web struct {
 	private  bool         // it has TLS or asks for passwords
 	asks     bool         // it asks everybody for a password or a certificate
 	scheme   string
-	path     string               // of its pages, "" for the server's root
-	Registry *prometheus.Registry // that it serves
-	gatherer prometheus.Gatherer  // of these metrics, and others
-	part     bool                 // of another, which serves its pages
+	path     string                                  // of its pages, "" for the server's root
+	Registry *prometheus.Registry                    // that it serves
+	cells    atomic.Pointer[prometheus.GathererFunc] // of their metrics, nil without any
+	part     bool                                    // of another, which serves its pages
 	Ready    atomic.Bool
 	looked   atomic.Int64           // Unix time of the last request for the page or the API, in nanoseconds
 	state    atomic.Pointer[state]  // nil until there is a connection to Kafka
 	waits    atomic.Pointer[string] // what a start waits for besides, nil for nothing
+	live     atomic.Pointer[http.Handler]
 }
 
 // state is what the probe of readiness asks.
 type state struct {
 	unready   func() string // what keeps the worker from its work, "" for nothing
+	partly    func() string // what it waits for beside its work, "" for nothing
 	throttled func() bool   // the brokers slow it down
 }
 
@@ -97,7 +100,7 @@ func Listen(p flags.Process, addr, config string) (*Web, error) {
 		return nil, err
 	}
 	h := &Web{log: p.Log, config: config, scheme: scheme, private: private, asks: asks, listener: guardListener(l), Registry: newRegistry()}
-	h.gatherer = h.Registry
+	h.handle()
 	return h, nil
 }
 
@@ -113,8 +116,24 @@ func (h *Web) show(live http.Handler) {
 		h.handler = live
 		return
 	}
+	h.live.Store(&live)
+}
+
+// WaitFor says what a start waits for, in a line: it is not ready until that is "".
+func (h *Web) WaitFor(what string) { h.waits.Store(&what) }
+
+// Gather gathers what /metrics has.
+func (h *Web) Gather() ([]*dto.MetricFamily, error) {
+	if cells := h.cells.Load(); cells != nil {
+		return prometheus.Gatherers{h.Registry, *cells}.Gather()
+	}
+	return h.Registry.Gather()
+}
+
+// handle makes the server.
+func (h *Web) handle() {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h.gatherer, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest, EnableOpenMetrics: true, // it has exemplars
 	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -123,15 +142,22 @@ func (h *Web) show(live http.Handler) {
 			http.Error(w, why, http.StatusServiceUnavailable)
 			return
 		}
-		if s := h.state.Load(); s != nil && s.throttled() {
+		switch s := h.state.Load(); {
+		case s != nil && s.partly() != "":
+			fmt.Fprintln(w, "ready: waiting for", s.partly())
+		case s != nil && s.throttled():
 			fmt.Fprintln(w, "ready: throttled by a quota")
-			return
+		default:
+			fmt.Fprintln(w, "ready")
 		}
-		fmt.Fprintln(w, "ready")
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.looked.Store(time.Now().UnixNano())
-		live.ServeHTTP(w, r)
+		if live := h.live.Load(); live != nil {
+			(*live).ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, h.unready(), http.StatusServiceUnavailable)
 	})
 	h.handler = bounded(mux)
 	if !h.private && isLoopbackName(h.listener.Addr().String()) {
@@ -158,7 +184,7 @@ func (h *Web) unready() string {
 			return what
 		}
 	}
-	if what := h.waits.Load(); what != nil {
+	if what := h.waits.Load(); what != nil && *what != "" {
 		return *what
 	}
 	if !h.Ready.Load() {

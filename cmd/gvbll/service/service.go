@@ -149,10 +149,10 @@ func (s *service) watched(c *kafka.Client, cfg worker.Config) worker.Config {
 // on shows what happens in the worker, one event at a time.
 func (s *service) on(e replay.Event) {
 	if w, is := e.(replay.Waiting); is {
-		s.Board.web.waits.Store(&w.For)
+		s.Board.web.WaitFor(w.For)
 		return
 	}
-	s.Board.web.waits.Store(nil)
+	s.Board.web.WaitFor("")
 	page := s.Board.Page.Past()
 	switch e := e.(type) {
 	case replay.Replaying:

@@ -44,6 +44,15 @@ func (s *samples) median() float64 {
 	return s.times[len(s.times)/2]
 }
 
+// mean returns the mean time of an arrival. It counts what only some windows do, which the
+// median leaves out.
+func (s *samples) mean() (nanoseconds float64) {
+	for _, x := range s.times {
+		nanoseconds += x / float64(len(s.times))
+	}
+	return nanoseconds
+}
+
 // warmUp is the number of windows before the measured ones. In them buffers grow to
 // their final size.
 const warmUp = 3

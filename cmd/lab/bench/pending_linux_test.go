@@ -59,15 +59,6 @@ func BenchmarkPendingStream(b *testing.B) {
 	b.ReportMetric(disk.mean()/memory.mean(), "files/memory")
 }
 
-// mean returns the mean time of an arrival. It counts windows that wrote a file, which the
-// median leaves out.
-func (s *samples) mean() (nanoseconds float64) {
-	for _, x := range s.times {
-		nanoseconds += x / float64(len(s.times))
-	}
-	return nanoseconds
-}
-
 // delayed is an engine with a stream whose labels come some windows after their nodes.
 type delayed struct {
 	e      *pipeline.Engine
