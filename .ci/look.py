@@ -113,6 +113,9 @@ elif situation == "ledger":
     bars = panel("calibration.json", "Labels by confidence", "trend")
     got = sum(v for _, v in prom.instant(fill(bars["targets"][1]["expr"], args.graph)))
     expect(abs(got - now["labels"]) <= 0.02 * now["labels"], f"Labels by confidence: {got} of {now['labels']} labels")
+    by = panel("calibration.json", "By value, over this range", "table")["targets"][0]
+    got = sum(v for _, v in prom.instant(fill(by["expr"], args.graph)))
+    expect(abs(got - sum(x["labels"] for x in now["by"]["values"])) <= 0.02 * now["labels"], f"By value: {got} labels, and the ledger says {now['by']}")
 elif situation == "pool":
     pool = json.load(urllib.request.urlopen(f"{given}/v1/pool"))
     for title, label, want in [

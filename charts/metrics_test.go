@@ -139,6 +139,9 @@ var advice = []struct {
 		{"gvbll_attribute_values_total", "Divided by the rows it is a share. Gaps or others far above training: a producer changed, or the world: `GvbllAttributeShifted`. Of the first 64 attributes."},
 		{"gvbll_attribute_standard_deviations_total", "Above less below, divided by the rows, is how far the mean moved: far is `GvbllAttributeShifted`."},
 		{"gvbll_attribute_trained_share", "What the shares of gaps and others should be near."},
+		{"gvbll_attribute_odd_labels_total", "More of all labels than `gvbll_attribute_odd_trained_share`: the attribute shifted."},
+		{"gvbll_attribute_odd_log_loss_nats_total", "Divided by these labels, above the NLL of the others: the shift costs; the board has how much."},
+		{"gvbll_attribute_odd_trained_share", "Not a fault: what to compare with."},
 		{"gvbll_attributes_unknown_total", "Rises: a producer sends a name that training did not have, perhaps misspelt."},
 	}},
 	{"Windows and transactions", [][2]string{
@@ -351,7 +354,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 		UnknownClasses: []string{"born"},
 		Drift:          &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
 		Coverage:       &event.Coverage{Labels: []event.Covered{{Held: true}}},
-		Cohorts:        &event.Cohorts{By: "country", Values: []string{"FR"}},
+		Cohorts:        &event.Cohorts{By: "country", Values: []string{"FR"}, Odd: []uint64{1}},
 		Attributes:     &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
 	}
 	schema := &attributes.Schema{Attributes: []attributes.Attribute{{Name: "amount", Kind: attributes.Number, SD: 1}}}

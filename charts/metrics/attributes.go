@@ -5,6 +5,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/topics/meter"
 )
 
@@ -14,6 +15,8 @@ type attributes struct {
 	values        *prometheus.CounterVec
 	shift         *prometheus.CounterVec
 	trained       *prometheus.GaugeVec
+	odd, oddLoss  *prometheus.CounterVec
+	oddTrained    *prometheus.GaugeVec
 	names         []string // of the serving model's, the first [event.MostAttributes]
 }
 
@@ -29,10 +32,21 @@ func newAttributes(r meter.Register) attributes {
 				"training, summed over each window and then over windows.", "attribute", "side"),
 		trained: r.Gauges("gvbll_attribute_trained_share", "Share of the training rows whose value was a gap, or of "+
 			"another category.", "attribute", "is"),
+		odd: r.Counters("gvbll_attribute_odd_labels_total", "Scored labels, with --by, of nodes that have no value of an attribute, one that "+
+			"training had not, or one two standard deviations from its mean.", "attribute"),
+		oddLoss:    r.Counters("gvbll_attribute_odd_log_loss_nats_total", "Sum of the log losses of these labels.", "attribute"),
+		oddTrained: r.Gauges("gvbll_attribute_odd_trained_share", "About the share of such nodes in training.", "attribute"),
 	}
 }
 
 func (a *attributes) observe(out *event.Outcome) {
+	for i, name := range a.names {
+		if out.Cohorts != nil {
+			labels, logLoss := serve.Odd(out, i)
+			a.odd.WithLabelValues(name).Add(float64(labels))
+			a.oddLoss.WithLabelValues(name).Add(logLoss)
+		}
+	}
 	t := out.Attributes
 	if t == nil {
 		return
@@ -53,6 +67,7 @@ func (a *attributes) observe(out *event.Outcome) {
 // serve sets whose attributes are counted.
 func (a *attributes) serve(m *model.Model) {
 	a.trained.Reset()
+	a.oddTrained.Reset()
 	a.names = nil
 	if m.Schema == nil {
 		return
@@ -62,5 +77,6 @@ func (a *attributes) serve(m *model.Model) {
 		a.names = append(a.names, x.Name)
 		a.trained.WithLabelValues(x.Name, "gap").Set(x.Gaps)
 		a.trained.WithLabelValues(x.Name, "other").Set(x.Others)
+		a.oddTrained.WithLabelValues(x.Name).Set(x.OddShare())
 	}
 }

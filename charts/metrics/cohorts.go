@@ -44,8 +44,14 @@ func newCohorts(r meter.Register) *cohorts {
 }
 
 func (c *cohorts) observe(out *event.Outcome) {
+	if out.Cohorts == nil {
+		return
+	}
 	by := serve.CohortsOf(out)
 	c.by = by.By
+	for _, value := range append([]string{serve.OtherCohorts}, out.Cohorts.Known...) {
+		c.values.of(value) // from its first node, so that a rate sees the first label
+	}
 	for i := range by.List {
 		x := &by.List[i]
 		s := c.values.of(x.Value)

@@ -30,7 +30,7 @@ func TestCohorts(t *testing.T) {
 	if n, err := testutil.GatherAndCount(reg, "gvbll_cohort_labels_total", "gvbll_cohort_score"); n != 0 || err != nil {
 		t.Errorf("%d series (%v) without --by", n, err)
 	}
-	out.Cohorts = &event.Cohorts{By: "country", Values: []string{"FR", "FR", "AT"}}
+	out.Cohorts = &event.Cohorts{By: "country", Known: []string{"DE"}, Values: []string{"FR", "FR", "AT"}}
 	m.Observe(out)
 	var scores pipeline.Cohorts
 	scores.Merge(serve.CohortsOf(out))
@@ -38,23 +38,35 @@ func TestCohorts(t *testing.T) {
 	const want = `
 # HELP gvbll_cohort_acted_labels_total Those among them by what acting brought (--act): caught, vain or missed.
 # TYPE gvbll_cohort_acted_labels_total counter
+gvbll_cohort_acted_labels_total{by="country",result="caught",value="(others)"} 0
 gvbll_cohort_acted_labels_total{by="country",result="caught",value="AT"} 0
+gvbll_cohort_acted_labels_total{by="country",result="caught",value="DE"} 0
 gvbll_cohort_acted_labels_total{by="country",result="caught",value="FR"} 1
+gvbll_cohort_acted_labels_total{by="country",result="missed",value="(others)"} 0
 gvbll_cohort_acted_labels_total{by="country",result="missed",value="AT"} 0
+gvbll_cohort_acted_labels_total{by="country",result="missed",value="DE"} 0
 gvbll_cohort_acted_labels_total{by="country",result="missed",value="FR"} 1
+gvbll_cohort_acted_labels_total{by="country",result="vain",value="(others)"} 0
 gvbll_cohort_acted_labels_total{by="country",result="vain",value="AT"} 1
+gvbll_cohort_acted_labels_total{by="country",result="vain",value="DE"} 0
 gvbll_cohort_acted_labels_total{by="country",result="vain",value="FR"} 0
 # HELP gvbll_cohort_correct_total Those among them whose node was predicted right.
 # TYPE gvbll_cohort_correct_total counter
+gvbll_cohort_correct_total{by="country",value="(others)"} 0
 gvbll_cohort_correct_total{by="country",value="AT"} 1
+gvbll_cohort_correct_total{by="country",value="DE"} 0
 gvbll_cohort_correct_total{by="country",value="FR"} 1
 # HELP gvbll_cohort_log_loss_nats_total Sum of the log losses of these labels.
 # TYPE gvbll_cohort_log_loss_nats_total counter
+gvbll_cohort_log_loss_nats_total{by="country",value="(others)"} 0
 gvbll_cohort_log_loss_nats_total{by="country",value="AT"} 0.25
+gvbll_cohort_log_loss_nats_total{by="country",value="DE"} 0
 gvbll_cohort_log_loss_nats_total{by="country",value="FR"} 2.5
 # HELP gvbll_cohort_set_covered_total Those among them that were in the set of classes served (--coverage).
 # TYPE gvbll_cohort_set_covered_total counter
+gvbll_cohort_set_covered_total{by="country",value="(others)"} 0
 gvbll_cohort_set_covered_total{by="country",value="AT"} 1
+gvbll_cohort_set_covered_total{by="country",value="DE"} 0
 gvbll_cohort_set_covered_total{by="country",value="FR"} 1
 `
 	names := []string{
@@ -68,7 +80,11 @@ gvbll_cohort_set_covered_total{by="country",value="FR"} 1
 	reg = prometheus.NewPedanticRegistry()
 	m, scores = metrics.New(reg), pipeline.Cohorts{}
 	for i := range 21 * 60 {
-		out.Cohorts.Values = []string{fmt.Sprint(i % 21), fmt.Sprint(i % 21), fmt.Sprint(i % 21)}
+		value := fmt.Sprint(i % 21)
+		if value == "20" {
+			value = serve.OtherCohorts
+		}
+		out.Cohorts.Values, out.Cohorts.Known = []string{value, value, value}, nil
 		m.Observe(out)
 		scores.Merge(serve.CohortsOf(out))
 	}

@@ -1,6 +1,8 @@
 package page
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -8,6 +10,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Attribute sums up what came of an attribute.
@@ -17,6 +21,10 @@ type Attribute struct {
 	Missing int64   // rows with a gap, or with a category that training did not have
 	Trained float64 // how many of them there would be as in training
 	Sum     float64 // of a number or an age, in standard deviations from the mean in training
+	// With --by: the labels whose nodes have no value, one that training had not, or one far out, the sum of their log losses, and
+	// the share of such nodes in training.
+	Odd                 int
+	OddLoss, OddTrained float64
 }
 
 // Shares returns the share of rows without a known value, that in training, and by how many
@@ -26,17 +34,31 @@ func (a *Attribute) Shares() (missing, trained, moved float64) {
 	return float64(a.Missing) / n, a.Trained / n, a.Sum / n
 }
 
+// Cost returns by how much the shift of the attribute since training raised the mean log loss of labels, of all of which the
+// sums are given: how much more often its values are odd than in training, times by how much worse such labels are than others. It is not ok
+// where labels of either are few.
+func (a *Attribute) Cost(all *calibration.Tally) (nats float64, ok bool) {
+	odd, others := float64(a.Odd), float64(all.Labels-a.Odd)
+	if min(odd, others) < serve.FewLabels {
+		return 0, false
+	}
+	return (odd/float64(all.Labels) - a.OddTrained) * (a.OddLoss/odd - (all.LogLoss-a.OddLoss)/others), true
+}
+
 // AttributesOf returns what came of a window by name: of the first attributes of the model that
-// served which are numbers or have ages, or were missing, now or in training.
+// served which are numbers or have ages, or were missing, now or in training, and of which values of labelled nodes are odd.
 func AttributesOf(out *event.Outcome, m *model.Model) (list []Attribute) {
 	t := out.Attributes
-	if t == nil || m == nil || m.Schema == nil || out.Model != m.ID {
+	if m == nil || m.Schema == nil || out.Model != m.ID {
 		return nil
 	}
 	for i := range m.Schema.Attributes[:min(len(m.Schema.Attributes), event.MostAttributes)] {
 		of := &m.Schema.Attributes[i]
-		a := Attribute{of.Name, t.Rows, t.Gaps[i] + t.Others[i], float64(t.Rows) * (of.Gaps + of.Others), t.Sum[i]}
-		if of.Kind == attributes.Number || of.Aged || a.Missing > 0 || a.Trained > 0 {
+		a := Attribute{Name: of.Name, OddTrained: of.OddShare()}
+		if a.Odd, a.OddLoss = serve.Odd(out, i); t != nil {
+			a.Rows, a.Missing, a.Trained, a.Sum = t.Rows, t.Gaps[i]+t.Others[i], float64(t.Rows)*(of.Gaps+of.Others), t.Sum[i]
+		}
+		if t != nil && (of.Kind == attributes.Number || of.Aged) || a.Missing > 0 || a.Trained > 0 || a.Odd > 0 {
 			list = append(list, a)
 		}
 	}
@@ -54,6 +76,7 @@ func AddAttributes(list []Attribute, more ...Attribute) []Attribute {
 		}
 		a := &list[i]
 		a.Rows, a.Missing, a.Trained, a.Sum = a.Rows+m.Rows, a.Missing+m.Missing, a.Trained+m.Trained, a.Sum+m.Sum
+		a.Odd, a.OddLoss, a.OddTrained = a.Odd+m.Odd, a.OddLoss+m.OddLoss, max(a.OddTrained, m.OddTrained)
 	}
 	return list
 }
@@ -74,16 +97,43 @@ func AddUnknown(list []spelling.Unknown, more ...spelling.Unknown) []spelling.Un
 	return list
 }
 
-func attributeTable(list []Attribute) (t table) {
-	t.Label, t.Columns = "Attributes", []string{"attribute", "events", "missing, %", "in training, %", "mean moved, sd"}
+// Costly returns the attributes of which it is known what their shift did, those that cost most first, and what they cost.
+func Costly(list []Attribute, all *calibration.Tally) (names []string, costs []float64) {
+	cost := make(map[string]float64)
 	for i := range list {
-		missing, trained, moved := list[i].Shares()
+		if nats, ok := list[i].Cost(all); ok {
+			names, cost[list[i].Name] = append(names, list[i].Name), nats
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(cost[b], cost[a]) })
+	for _, name := range names {
+		costs = append(costs, cost[name])
+	}
+	return names, costs
+}
+
+// attributeTable has the attributes whose shift cost most first. all are the sums of the labels of which that is known.
+func attributeTable(list []Attribute, all *calibration.Tally) (t table) {
+	t.Label, t.Columns = "Attributes", []string{"attribute", "events", "missing, %", "in training, %", "mean moved, sd"}
+	names, costs := Costly(list, all)
+	if len(names) > 0 {
+		t.Columns = append(t.Columns, "cost of the shift, nats")
+	}
+	place := func(a Attribute) int { return (slices.Index(names, a.Name) + len(names) + 1) % (len(names) + 1) }
+	for _, a := range slices.SortedStableFunc(slices.Values(list), func(a, b Attribute) int { return place(a) - place(b) }) {
+		missing, trained, moved := a.Shares()
 		percent := func(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) }
 		mean := Undefined
 		if moved != 0 {
 			mean = strconv.FormatFloat(moved, 'f', 2, 64)
 		}
-		t.add(list[i].Name, strconv.FormatInt(list[i].Rows, 10), percent(missing), percent(trained), mean)
+		cells := []string{strconv.FormatInt(a.Rows, 10), percent(missing), percent(trained), mean}
+		if k := place(a); k < len(costs) {
+			cells = append(cells, fmt.Sprintf("%+.4f", costs[k]))
+		} else if len(names) > 0 {
+			cells = append(cells, Undefined)
+		}
+		t.add(a.Name, cells...)
 	}
 	return t
 }

@@ -1,18 +1,22 @@
 package page
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Limits of the history.
 const (
 	keptPredictions = 1 << 14
 	keptWindows     = 256
+	keptReasons     = 6 // of a prediction
 )
 
 // history is the part of the past that the pages and the API show. It is guarded by
@@ -31,10 +35,11 @@ type history struct {
 	trial   *Trial         // after the last window
 	latest  *event.Outcome // of the last window: only the fields that the page shows
 
-	scored     scored      // in those windows, of the model that served in the last one
-	attributes []Attribute // likewise
-	rhythm     Rhythm      // of labels
-	cohorts    table       // of the whole stream, no rows without any
+	scored     scored            // in those windows, of the model that served in the last one
+	attributes []Attribute       // likewise
+	told       calibration.Tally // of the labels that say what attributes cost, likewise
+	rhythm     Rhythm            // of labels
+	cohorts    table             // of the whole stream, no rows without any
 
 	// The state as of the last report of each kind.
 	ledger   int64              // windows to be replayed at the start, 0 before that is known
@@ -92,6 +97,9 @@ func (h *history) step(w Window) {
 		p := out.Predictions[i]
 		p.Node = p.Node.Clone()
 		p.Probabilities = append(h.served.replaced().Probabilities[:0], p.Probabilities...)
+		if r := p.Reasons; r != nil {
+			p.Reasons = &event.Causes{Class: r.Class, List: slices.Clone(r.List[:min(len(r.List), keptReasons)])}
+		}
 		old, full := h.served.add(served{p, noLabel})
 		if full && h.place[old.Node] == h.served.first()-1 { // the node was not served again
 			delete(h.place, old.Node)
@@ -104,10 +112,13 @@ func (h *history) step(w Window) {
 		}
 	}
 	if out.Model != h.scored.model {
-		h.attributes = nil
+		h.attributes, h.told = nil, calibration.Tally{}
 	}
 	h.scored.add(out)
 	h.attributes = AddAttributes(h.attributes, AttributesOf(out, h.model)...)
+	by := serve.CohortsOf(out)
+	all := by.All()
+	h.told.Merge(&all)
 	h.windows.add(summaryOf(&w))
 }
 

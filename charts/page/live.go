@@ -24,6 +24,7 @@ type liveView struct {
 	Version    uint64         // of the pictures
 	Questions  []question
 	Latest     []predictionView
+	Explained  bool // some of them have reasons
 	Facts      []fact
 	Heads      headsView
 	Classes    table
@@ -69,6 +70,7 @@ type predictionView struct {
 	Window                      int64
 	Label                       string // "" before it comes
 	Correct                     bool
+	Why                         string // "" without reasons
 }
 
 // Limits of the lists on the live page.
@@ -111,7 +113,7 @@ func (s *Server) liveView(class string) *liveView {
 		v.Heads.Reliability, v.Heads.Curves = h.reliability(), h.curves(heads)
 	}
 	v.Classes, v.Class = h.classTable(), h.class(class)
-	v.Attributes, v.Cohorts = attributeTable(h.attributes), h.cohorts
+	v.Attributes, v.Cohorts = attributeTable(h.attributes, &h.told), h.cohorts
 	v.Reasons = table{
 		Label: "Refused events by reason", Caption: "since this worker started", ID: "reasons",
 		Columns: []string{"reason", "events"},
@@ -121,6 +123,7 @@ func (s *Server) liveView(class string) *liveView {
 	}
 	for _, p := range h.served.newest(shownPredictions) {
 		v.Latest = append(v.Latest, s.past.predictionView(&p))
+		v.Explained = v.Explained || v.Latest[len(v.Latest)-1].Why != ""
 	}
 	return v
 }
@@ -182,6 +185,9 @@ func (p *Past) predictionView(x *served) predictionView {
 	v := predictionView{
 		Node: x.Node.String(), Link: nodeLink(x.Node), Class: x.Class, Confidence: float64(x.Confidence),
 		Total: float64(x.Total), Aleatoric: float64(x.Aleatoric), Epistemic: float64(x.Epistemic), Window: x.Window,
+	}
+	if r := x.Reasons; r != nil && len(r.List) > 0 {
+		v.Why = r.Class + ": " + r.Words()
 	}
 	if x.label != noLabel {
 		v.Label, v.Correct = p.className(x.label), x.label == x.ClassIndex

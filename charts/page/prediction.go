@@ -33,7 +33,23 @@ type predictionValue struct {
 	Set              *[]string       `json:"set,omitempty"`
 	Coverage         float32         `json:"coverage,omitempty"`
 	AbstainReason    string          `json:"abstain_reason,omitempty"`
+	ReasonsClass     string          `json:"reasons_class,omitempty"`
+	Reasons          []causeValue    `json:"reasons,omitempty"`
 	Heads            []estimateValue `json:"heads,omitempty"`
+}
+
+// causeValue is a reason of a prediction.
+type causeValue struct {
+	Kind     string    `json:"kind"`
+	Name     string    `json:"name,omitempty"`
+	With     []string  `json:"with,omitempty"`
+	Value    string    `json:"value,omitempty"`
+	Usual    string    `json:"usual,omitempty"`
+	Node     *event.ID `json:"node,omitempty"`
+	Labelled int       `json:"labelled,omitempty"`
+	OfClass  int       `json:"of_class,omitempty"`
+	By       float32   `json:"by"`
+	Words    string    `json:"words"`
 }
 
 func predictionOf(p *event.Prediction) *predictionValue {
@@ -44,6 +60,19 @@ func predictionOf(p *event.Prediction) *predictionValue {
 	}
 	if s := p.Set; s != nil {
 		v.Set, v.Coverage, v.AbstainReason = &s.Classes, s.Coverage, s.Abstain
+	}
+	if r := p.Reasons; r != nil {
+		v.ReasonsClass = r.Class
+		for _, c := range r.List {
+			to := causeValue{
+				Kind: c.What, Name: c.Name, With: c.Along, Value: c.Value, Usual: c.Usual,
+				Labelled: c.Labelled, OfClass: c.OfClass, By: c.By, Words: c.Words(r.Class),
+			}
+			if c.What == event.OfNeighbour {
+				to.Node = &c.Node
+			}
+			v.Reasons = append(v.Reasons, to)
+		}
 	}
 	return v
 }

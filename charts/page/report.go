@@ -142,7 +142,8 @@ func (v *reportView) tables() {
 	v.Heads = groups("Scores by head", "head", v.heads)
 	v.Degrees = groups("Scores by degree", "degree", slices.SortedFunc(slices.Values(v.whole.Degrees),
 		func(a, b Group) int { return cmp.Compare(degree(a.Name), degree(b.Name)) }))
-	v.Attributes, v.Cohorts = attributeTable(v.whole.Attributes), cohortTable(v.whole.Cohorts)
+	all := v.whole.Cohorts.All()
+	v.Attributes, v.Cohorts = attributeTable(v.whole.Attributes, &all), cohortTable(v.whole.Cohorts)
 	classes := slices.SortedFunc(slices.Values(v.whole.Classes), func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Labels, a.Labels), cmp.Compare(a.Name, b.Name))
 	})

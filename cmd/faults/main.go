@@ -35,6 +35,11 @@ type flags struct {
 	Chaos struct {
 		Minutes float64 `help:"Duration." default:"1"`
 	} `cmd:"" help:"Kill, halt and restart workers, and disturb the cluster, for a while."`
+	Cells struct {
+		Cells int `help:"Cells of the graph." default:"8"`
+		Kills int `help:"Workers killed, before all are restarted in turn." default:"20"`
+		Rate  int `help:"Nodes sent a second, to the cells in turn." default:"400"`
+	} `cmd:"" help:"Kill and restart three workers of a graph of many cells."`
 	Soak struct {
 		Minutes float64 `help:"Duration." default:"2"`
 		Bases   string  `help:"${soak_bases}" placeholder:"URL"`
@@ -84,7 +89,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 	}
 	s := &trial.Setup{Head: f.Head, Flags: f.Crash.Flags, Bases: cmp.Or(f.Crash.Bases, f.Soak.Bases), Seed: f.Seed, Report: report}
 	defer s.Close()
-	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "soak": 20_000, "restarts": 2000, "world": 600, "hostile": 600}[command]
+	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "cells": 6000, "soak": 20_000, "restarts": 2000, "world": 600, "hostile": 600}[command]
 	if s.Small = f.Soak.Bases != ""; s.Small {
 		nodes = 2000
 	}
@@ -96,6 +101,8 @@ func (f *flags) run(ctx context.Context, command string) error {
 			found, err = trial.Crash(ctx, s, f.Crash.Runs)
 		case "chaos":
 			found, err = trial.Chaos(ctx, s, time.Duration(f.Chaos.Minutes*float64(time.Minute)))
+		case "cells":
+			found, err = trial.Cells(ctx, s, f.Cells.Cells, f.Cells.Kills, f.Cells.Rate)
 		case "restarts":
 			found, err = trial.Restarts(ctx, s, f.Restarts.Rate, f.Restarts.Times, f.Restarts.Away)
 		case "world":

@@ -5,9 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
@@ -23,8 +25,8 @@ func testBy(t *testing.T, sh *shell) {
 	work := []string{"--model", file, "--by", "plan,values=2,class=fraud", "--act", "class=fraud,cost=3:1", "--coverage", "0.9", "--state-dir", t.TempDir()}
 	events := func(from, to int) (nodes, labels []string) {
 		for i := from; i < to; i++ {
-			nodes = append(nodes, fmt.Sprintf(`{"id": "new-%d", "features": {"amount": %d, "plan": %q, "country": "C01", "new": %t, "balance": 1000, "visits": 3}}`,
-				i, i%9, []string{"free", "gold", "team"}[i%3], i%2 == 0))
+			nodes = append(nodes, fmt.Sprintf(`{"id": "new-%d", "features": {"amount": %d, "plan": %q, "country": "C01", "new": %t, "balance": 1000, "visits": 3, "age": %s}}`,
+				i, i%9, []string{"free", "gold", "team"}[i%3], i%2 == 0, []string{"null", "40"}[i/2%2]))
 			labels = append(labels, fmt.Sprintf(`{"node": "new-%d", "class": %q}`, i, []string{"good", "fraud"}[i%7/3%2]))
 		}
 		return nodes, labels
@@ -45,7 +47,8 @@ func testBy(t *testing.T, sh *shell) {
 	sh.produce(g.names.Labels, labels[half/2:])
 	sh.produce(g.names.Nodes, nodes[half:])
 	g.awaitTaken()
-	first := sh.get(g.status().Owner.HTTP + "/metrics")
+	second := g.status().Owner.HTTP
+	first, seen := sh.get(second+"/metrics"), sh.get(second+"/")
 	stopOther()
 	defer g.work(other...)()
 	g.awaitOwner()
@@ -59,6 +62,9 @@ func testBy(t *testing.T, sh *shell) {
 		if v.Labels != want[v.Value] || len(v.Scores) != 8 {
 			t.Errorf("status has of %s %+v, want %d labels and all scores", v.Value, v, want[v.Value])
 		}
+	}
+	if shifts := st.Last.By.Shifts; len(shifts) == 0 || !slices.ContainsFunc(shifts, func(s look.Shift) bool { return s.Attribute == "age" && s.Cost != 0 }) {
+		t.Errorf("status has of shifts %+v, want one of age, which half of the nodes lack", shifts)
 	}
 	_, text, _ := g.command("status")
 	if !regexp.MustCompile(`by plan +labels +accuracy +NLL +ECE +by chance up to +AUC +coverage +acted on, right +caught`).MatchString(text) {
@@ -75,11 +81,20 @@ func testBy(t *testing.T, sh *shell) {
 				t.Errorf("%s has no row of %s with %d labels", name, value, n)
 			}
 		}
+		if name == "page" { // of the labels that a worker has seen
+			html = seen
+		}
+		if !regexp.MustCompile(`cost of the shift, nats(?s:.)*<th scope="row">age</th>(<td>[^<]*</td>){4}<td>(&#43;|-)0\.\d{4}</td>`).MatchString(html) {
+			t.Errorf("%s does not say what the shift of age cost", name)
+		}
 	}
 	// Counters are of the worker that counted, scores of the whole stream.
 	metrics := sh.get(st.Owner.HTTP + "/metrics")
 	if !strings.Contains(first, `gvbll_cohort_labels_total{by="plan",value="gold"} 150`) || strings.Contains(metrics, "gvbll_cohort_labels_total{") {
 		t.Errorf("the second owner and the third count\n%s%s", grep(first, "cohort_labels"), grep(metrics, "cohort_labels"))
+	}
+	if line := `gvbll_attribute_odd_labels_total{attribute="age"} 2`; !strings.Contains(first, line) { // 450 labels, half of them odd
+		t.Errorf("metrics have no %s:\n%s", line, grep(first, "odd"))
 	}
 	for _, measure := range []string{"auc", "ece", "ece_chance"} {
 		if line := fmt.Sprintf(`gvbll_cohort_score{by="plan",measure=%q,value="(others)"} 0.`, measure); !strings.Contains(metrics, line) {

@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // cellOf returns the graph of a cell.
@@ -101,6 +103,8 @@ func testCells(t *testing.T, sh *shell) {
 	for _, c := range []struct{ args, want string }{
 		{"ledger", "the graph has 3 cells: give --cell, 0 to 2"},
 		{"forget node-1", "the graph has 3 cells: give --cell, 0 to 2"},
+		{"send --events /dev/null", "the graph has 3 cells: say with --cell-by what decides that of a node"},
+		{"send --events /dev/null --cell-by prefix=", "give the name of an attribute"},
 		{"status --cell 3", "--cell 3: the graph has 3 cells: give 0 to 2"},
 		{"topics --create --cells 2", "a graph keeps the cells that it has"},
 		{"topics --cells 5", "no effect without --create"},
@@ -109,6 +113,24 @@ func testCells(t *testing.T, sh *shell) {
 		if code, _, errs := sh.command(append(strings.Fields(c.args), "--brokers", sh.addr)...); code == exitOK || !strings.Contains(errs, c.want) {
 			t.Errorf("gvbll %s: exit code %d and %q, want %q", c.args, code, errs, c.want)
 		}
+	}
+
+	// One model for all, which is tried in each.
+	models := t.TempDir()
+	out = sh.gvbll("retrain", "--brokers", sh.addr, "--models", models, "--serving", file, "--epochs", "3", "--embedding", "4", "--yes")
+	trained, err := filepath.Glob(filepath.Join(models, "*.safetensors"))
+	if err != nil || len(trained) != 1 || !strings.Contains(out, "sent the command to try it") {
+		t.Fatalf("retrain leaves %v and prints\n%s", trained, out)
+	}
+	again, err := model.Open(trained[0])
+	must(t, err)
+	if !again.TrainedOn(event.ID{Str: "node-25"}) || again.TrainedOn(event.ID{Str: "0/node-25"}) {
+		t.Error("the new model does not know the nodes that it was trained on by their own ids")
+	}
+	for _, cell := range cells {
+		cell.await("the command is refused, as the workers have no folder of models", func(all []*ledger.Record) bool {
+			return refusedFor(all, event.ImpossibleCommand) == 1
+		})
 	}
 
 	// Pages and metrics.

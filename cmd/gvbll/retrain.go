@@ -51,12 +51,12 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	if err := flags.CheckFolder("--models", c.Models, 0o755); err != nil {
 		return err
 	}
-	graph, err := look.Connect(ctx, p, c.Kafka, c.Cell)
+	graphs, done, err := look.ConnectAll(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
 	}
-	defer graph.Client.Close()
-	l, err := look.OpenLog(ctx, graph, c.Span)
+	defer done()
+	l, err := look.OpenLogs(ctx, graphs, c.Span)
 	if err != nil {
 		return err
 	}
@@ -78,8 +78,10 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 		return err
 	}
 	try := &event.Command{Name: event.Shadow, Model: r.Model.ID, Rule: c.Promote.String()}
-	if _, err := sendCommand(ctx, graph, try); err != nil {
-		return err
+	for _, graph := range graphs {
+		if _, err := sendCommand(ctx, graph, try); err != nil {
+			return err
+		}
 	}
 	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; sent the command to try it\n", file, r.Model.ID, describe(r.Model))
 	return err

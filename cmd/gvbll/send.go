@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/sender"
 )
 
@@ -20,6 +21,7 @@ type sendCmd struct {
 	Rate         float64 `help:"Node events to send a second, or lines of --events; 0 for no limit." default:"0"`
 	Resume       bool    `help:"Leave out the nodes and labels that the topics hold already."`
 	Loop         bool    `help:"@send_loop"`
+	CellBy       string  `help:"@send_cell_by" placeholder:"ATTRIBUTE"`
 	CreateTopics int     `help:"Create missing topics with this many partitions; 0 creates none." default:"0" group:"kafka"`
 }
 
@@ -28,6 +30,8 @@ var sendHelp = flags.Texts{
 		"events, labels (with node) and commands (with command); - for standard input.",
 	"send_labels": "When to send labels: predicted (those of a step once its predictions are published), delayed " +
 		"(--label-delay node events later) or never.",
+	"send_cell_by": "In a graph of several cells, what decides that of a node: an attribute, such as tenant, or prefix=/ for what its id " +
+		"has before the first slash.",
 	"send_loop": "When all steps are sent, send them again, without end: as new nodes (7/2, 7/3, …) beside the same " +
 		"context. Those of the pass before the last leave. --rate is of the steps then.",
 }
@@ -76,7 +80,7 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	if err != nil {
 		return err
 	}
-	client, names, err := connectOrCreate(ctx, p, c.Kafka, c.CreateTopics, topics.Create)
+	client, names, by, err := c.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -88,7 +92,7 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	nodes, labels := 0, 0
 	err = sender.Run(ctx, client, stream, sender.Config{
 		Names: names, Labels: sender.Timing(c.Labels), Delay: c.Data.LabelDelay.Steps, Rate: c.Rate, Resume: c.Resume,
-		Now: set.Raw == nil && !stream.Timed(), Loop: c.Loop,
+		Now: set.Raw == nil && !stream.Timed(), Loop: c.Loop, By: by,
 		Progress: func(n, l int) {
 			nodes, labels = n, l
 			bar.Set(min(n, total), fmt.Sprintf("%d nodes, %d labels", n, l))
@@ -111,6 +115,30 @@ func notDue(set *flags.DataSet) string {
 	return fmt.Sprintf(", %s of them at the end: their time is after the last node", look.Grouped(n))
 }
 
+// connect connects to Kafka. by decides the cells of nodes, nil where the graph has one.
+func (c sendCmd) connect(ctx context.Context, p flags.Process) (client *kafka.Client, names topics.Names, by *sender.CellBy, err error) {
+	if c.CellBy != "" {
+		if by, err = sender.ParseCellBy(c.CellBy); err != nil {
+			return nil, names, nil, flags.Usagef("--cell-by %v", err)
+		}
+	}
+	if client, names, err = connectOrCreate(ctx, p, c.Kafka, c.CreateTopics, topics.Create); err != nil {
+		return nil, names, nil, err
+	}
+	names, err = topics.Divided(ctx, client, names)
+	switch {
+	case err != nil:
+	case names.Cells > 0 && by == nil:
+		err = flags.Usagef("the graph has %d cells: say with --cell-by what decides that of a node", names.Cells)
+	case names.Cells == 0 && by != nil:
+		err = flags.Usagef("--cell-by %s: the graph has one cell: leave it out", c.CellBy)
+	}
+	if err != nil {
+		client.Close()
+	}
+	return client, names, by, err
+}
+
 // events sends the events of a file.
 func (c sendCmd) events(ctx context.Context, p flags.Process) error {
 	in, err := p.OpenInput(c.Events)
@@ -118,12 +146,12 @@ func (c sendCmd) events(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer in.Close()
-	client, names, err := connectOrCreate(ctx, p, c.Kafka, c.CreateTopics, topics.Create)
+	client, names, by, err := c.connect(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	sent, err := sender.Lines(ctx, client, names, in, c.Rate)
+	sent, err := sender.Lines(ctx, client, names, by, in, c.Rate)
 	if err != nil {
 		return fmt.Errorf("after %d events: %w", sent.All(), err)
 	}

@@ -171,15 +171,15 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 			return err
 		}
 	}
-	g, err := look.Connect(ctx, p, flags.Inputs{
+	graphs, done, err := look.ConnectAll(ctx, p, flags.Inputs{
 		Kafka:        flags.Kafka{Brokers: c.Log.Brokers, Prefix: c.Log.Prefix, Security: c.Log.Security},
 		InputsPrefix: c.Log.InputsPrefix, NodesTopic: c.Log.NodesTopic, LabelsTopic: c.Log.LabelsTopic,
 	}, c.Log.Cell)
 	if err != nil {
 		return err
 	}
-	defer g.Client.Close()
-	l, err := look.OpenLog(ctx, g, c.Log.Span)
+	defer done()
+	l, err := look.OpenLogs(ctx, graphs, c.Log.Span)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type Encoder struct {
 	given []given // by attribute, of the current row
 	when  []int64 // by attribute, its time in milliseconds since 1970
 	tally Tally
+	odd   uint64 // of the last row, see [Encoder.Odd]
 
 	// The names that the schema lacks, with the values since the last tally, and where each is.
 	names  []spelling.Unknown
@@ -438,23 +439,33 @@ var (
 // End ends the row and returns its vector, which is valid until Reset.
 func (e *Encoder) End() gnn.Vector {
 	e.tally.Rows++
+	e.odd = 0
+	odd := func(i int, is bool) {
+		if is && i < 64 {
+			e.odd |= 1 << i
+		}
+	}
 	for i := range e.schema.Attributes {
 		a := &e.schema.Attributes[i]
 		switch x := e.row[e.from[i]:e.from[i+1]]; {
 		case e.given[i] == nothing:
 			e.tally.Gaps[i]++
+			odd(i, true)
 			if a.hasGapColumn() {
 				x[len(x)-1] = 1
 			}
 		case e.given[i] == other:
 			e.tally.Others[i]++
+			odd(i, true)
 		case a.Kind == Time && a.Aged && e.time != 0:
 			e.tally.Sum[i] += float64(x[0])
+			odd(i, x[0] >= farOut || x[0] <= -farOut)
 			if x[0] == clip || x[0] == -clip {
 				e.tally.Clipped[i]++
 			}
 		case a.Kind == Number:
 			e.tally.Sum[i] += float64(x[0])
+			odd(i, x[0] >= farOut || x[0] <= -farOut)
 			if a.isBeyond(x, e.edges[i]) {
 				e.tally.Clipped[i]++
 			}
@@ -471,4 +482,23 @@ func (e *Encoder) End() gnn.Vector {
 		}
 	}
 	return gnn.Vector{Index: e.indices[from:len(e.indices):len(e.indices)], Value: e.values[from:len(e.values):len(e.values)]}
+}
+
+// farOut is by how many standard deviations a number is odd, or an age, and farShare about the share of the training rows of which it is.
+const (
+	farOut   = 2
+	farShare = 0.05
+)
+
+// Odd returns which of the first 64 attributes of the last row, a bit for each, have no value, one that training had not, or one
+// far out.
+func (e *Encoder) Odd() uint64 { return e.odd }
+
+// OddShare returns about the share of the training rows of which the attribute was odd.
+func (a *Attribute) OddShare() float64 {
+	share := a.Gaps + a.Others
+	if a.Kind == Number || a.Kind == Time && a.Aged {
+		share += float64(farShare * (1 - a.Gaps))
+	}
+	return share
 }

@@ -104,6 +104,7 @@ type Node struct {
 	Index      []uint32
 	Value      []float32
 	Named      []Attribute // nil where features are numbers
+	Odd        uint64      // the attributes that are odd, see [attributes.Encoder.Odd]: set as the node enters
 	Also       *Also       // further events of the record, nil in a window
 	Graph      *Graph      // what is classified, if that is a graph of its own: then without features and Neighbours
 	Neighbours []ID

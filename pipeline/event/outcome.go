@@ -165,6 +165,8 @@ type Coverage struct {
 type Cohorts struct {
 	By     string   // the attribute
 	Values []string // aligned with Outcome.Labelled
+	Odd    []uint64 // likewise, see [Node]
+	Known  []string // the values so far that have scores of their own, shared and not changed
 	// Class is the one that is acted on, or else the rarest, and Place its place in Outcome.Watched.
 	Class string
 	Place int

@@ -4,8 +4,9 @@
 // The heads' fit to the nodes that they were trained on says nothing of how they do on new
 // ones. So a fifth of the training nodes is held out: the latest where nodes have an order,
 // or else a part of each class. A model that is trained on the others streams them: they
-// are served and then learned, batch after batch, as in any stream. What its pool has
-// learned by then of weights and experts is what the pool of the model proper, which is
+// are served and then learned, batch after batch, as in any stream. Where training nodes are few, each
+// fifth is held out in turn, by a model of its own, and each pool begins with what the one before it learned.
+// What the last has learned of weights and experts is what the pool of the model proper, which is
 // trained on all nodes, starts with ([pool.Start]): moved towards the defaults by the number
 // of nodes held out,
 //
@@ -18,6 +19,7 @@ package holdout
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline"
@@ -33,23 +35,32 @@ const (
 )
 
 const (
-	// heldShare is the share of the training nodes that is held out.
+	// heldShare is the share of the training nodes that is held out, 1/folds.
 	heldShare = 0.2
-	// fewest is the number of nodes held out from which on they say something, and their
-	// training is worth its time.
+	folds     = 5
+	// few is the number of training nodes up to which each fold is held out.
+	few = 300
+	// From fewest nodes held out on they say something, unless there are fewer than least in all: heads that are
+	// fitted to four fifths of them are others.
 	fewest = 20
+	least  = 60
 	// trust is n₀, the number of nodes held out that count as much as the defaults. It was
 	// chosen on Cora, on the web graphs and on generated graphs of 100 to 1800 training
 	// nodes; docs/adr/0017-pool-of-blocks.md has the figures.
 	trust = 30
 )
 
-// Held is a model of the training nodes that are not held out, and the stream of those that
-// are.
+// Held is what is held out.
 type Held struct {
+	parts []part
+	nodes int // in all parts
+}
+
+// part is a model of the training nodes that are not held out, and the stream of those that
+// are.
+type part struct {
 	model   *model.Model // without a pool
 	fit     model.Data   // what it was trained on
-	nodes   int          // held out
 	context event.Window // nodes of fit, with their labels
 	stream  []window
 }
@@ -90,50 +101,101 @@ func TrainScored(
 	return model.Train(ctx, d, cfg, report(Model))
 }
 
-// New holds out a part of the training nodes and trains a model on the others. It returns
+// New holds out parts of the training nodes and trains models on the others. It returns
 // nil if there are too few nodes to hold any out.
 func New(ctx context.Context, d model.Data, cfg model.Config, progress func(train.Progress)) (*Held, error) {
-	fit, held := split(d, cfg.Seed)
-	if len(held) < fewest {
+	h := &Held{}
+	cfg.Pool, cfg.Start = false, nil
+	d.IDs = nil // those of the streams are others
+	splits := split(d, cfg.Seed)
+	for _, s := range splits {
+		h.nodes += len(s.held)
+	}
+	if h.nodes < fewest || len(d.Labels) < least {
 		return nil, nil
 	}
-	cfg.Pool, cfg.Start = false, nil
-	d.IDs = nil // those of the stream below are others
-	h := &Held{fit: d.Part(fit), nodes: len(held)}
-	var err error
-	if h.model, err = model.Train(ctx, h.fit, cfg, progress); err != nil {
-		return nil, err
+	for _, s := range splits {
+		p, err := newPart(ctx, d, s, cfg, progress)
+		if err != nil {
+			return nil, err
+		}
+		h.parts = append(h.parts, p)
 	}
-	if d.Graphs != nil { // their vectors are the features of nodes
-		d = h.model.ReadOut(d)
-		h.fit, h.model.Readout = d.Part(fit), nil
-	}
-	h.cut(d, fit, held)
 	return h, nil
 }
 
-// split returns the nodes to fit, and those to hold out in the order in which they stream.
-func split(d model.Data, seed uint64) (fit, held []int32) {
+func newPart(ctx context.Context, d model.Data, s sides, cfg model.Config, progress func(train.Progress)) (p part, err error) {
+	p.fit = d.Part(s.fit)
+	if p.model, err = model.Train(ctx, p.fit, cfg, progress); err != nil {
+		return p, err
+	}
+	if d.Graphs != nil { // their vectors are the features of nodes
+		d = p.model.ReadOut(d)
+		p.fit, p.model.Readout = d.Part(s.fit), nil
+	}
+	p.cut(d, s.fit, s.held)
+	return p, nil
+}
+
+// sides are the nodes to fit, and those to hold out in the order in which they stream.
+type sides struct{ fit, held []int32 }
+
+// split returns the nodes to fit and to hold out: once, or where nodes are few once for each fold, the latest last.
+func split(d model.Data, seed uint64) (list []sides) {
+	rows := len(d.Labels)
+	rng := rand.New(rand.NewPCG(seed, 0x68656c64)) // "held" in ASCII
+	if !d.Ordered && rows > few {
+		fit, held := d.HoldOut(heldShare, seed)
+		rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
+		return []sides{{fit, held}}
+	}
+	order, fold, first := rng.Perm(rows), make([]int, rows), 0
 	if d.Ordered {
-		n := int32(float64((1 - heldShare) * float64(len(d.Labels))))
-		for v := range int32(len(d.Labels)) {
-			if v < n {
-				fit = append(fit, v)
-			} else {
-				held = append(held, v)
+		slices.Sort(order)
+	}
+	if rows > few {
+		first = folds - 1
+	}
+	left := make([]int, len(d.Classes))
+	for _, y := range d.Labels {
+		left[y]++
+	}
+	for y := range left {
+		left[y] -= left[y] % folds
+	}
+	for i, v := range order {
+		switch y := d.Labels[v]; {
+		case d.Ordered:
+			for fold[v] < folds-1 && i >= int(float64(fold[v]+1)/folds*float64(rows)) {
+				fold[v]++
+			}
+		case left[y] > 0:
+			fold[v] = left[y] % folds
+			left[y]--
+		default:
+			fold[v] = folds // in none, so that each has as many of a class
+		}
+	}
+	for k := first; k < folds; k++ {
+		var s sides
+		for v := range fold {
+			if fold[v] != k {
+				s.fit = append(s.fit, int32(v))
 			}
 		}
-		return fit, held
+		for _, v := range order {
+			if fold[v] == k {
+				s.held = append(s.held, int32(v))
+			}
+		}
+		list = append(list, s)
 	}
-	fit, held = d.HoldOut(heldShare, seed)
-	rng := rand.New(rand.NewPCG(seed, 0x68656c64)) // "held" in ASCII
-	rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
-	return fit, held
+	return list
 }
 
 // cut makes windows: one of the nodes to fit, and then batches of those held out, at least
 // ten where there are ten nodes. A node names its neighbours that came before it.
-func (h *Held) cut(d model.Data, fit, held []int32) {
+func (p *part) cut(d model.Data, fit, held []int32) {
 	order := make([]int32, len(d.X))
 	for i, v := range fit {
 		order[v] = int32(i)
@@ -164,11 +226,11 @@ func (h *Held) cut(d model.Data, fit, held []int32) {
 		return w
 	}
 	first := batch(fit, true)
-	h.context = event.Window{Nodes: first.nodes, Labels: first.labels}
+	p.context = event.Window{Nodes: first.nodes, Labels: first.labels}
 	size := min(fullBatch, max(len(held)/10, 1))
 	for len(held) > 0 {
 		n := min(size, len(held))
-		h.stream = append(h.stream, batch(held[:n], false))
+		p.stream = append(p.stream, batch(held[:n], false))
 		held = held[n:]
 	}
 }
@@ -187,8 +249,21 @@ func (h *Held) start(spec pool.Config, scored func(*event.Outcome)) (*pool.Start
 	if h == nil {
 		return nil, nil
 	}
-	m := *h.model
-	if err := m.AddPool(h.fit, spec); err != nil {
+	var learned *pool.Pool
+	var err error
+	for i := range h.parts {
+		if learned, err = h.parts[i].learn(spec, scored); err != nil {
+			return nil, err
+		}
+		spec.Start = learned.Start(1)
+	}
+	return learned.Start(float64(h.nodes) / float64(h.nodes+trust)), nil
+}
+
+// learn returns a pool that has learned from the stream.
+func (p *part) learn(spec pool.Config, scored func(*event.Outcome)) (*pool.Pool, error) {
+	m := *p.model
+	if err := m.AddPool(p.fit, spec); err != nil {
 		return nil, err
 	}
 	e, err := pipeline.New(&m, pipeline.Config{Head: pipeline.HeadPool, Local: pipeline.Local{Unwatched: true}, Samples: 1})
@@ -203,10 +278,10 @@ func (h *Held) start(spec pool.Config, scored func(*event.Outcome)) (*pool.Start
 		}
 		e.Recycle(out)
 	}
-	step(h.context)
-	for _, w := range h.stream {
+	step(p.context)
+	for _, w := range p.stream {
 		step(event.Window{Nodes: w.nodes})
 		step(event.Window{Labels: w.labels})
 	}
-	return e.Pool().Start(float64(h.nodes) / float64(h.nodes+trust)), nil
+	return e.Pool(), nil
 }

@@ -38,21 +38,46 @@ func generated(t *testing.T, nodes, trained int) (*dataset.Dataset, dataset.Stre
 var quick = model.Config{Pool: true, Seed: 1, Epochs: 20, Hidden: []int{16}, Samples: 2}
 
 // TestSplit: of nodes in order of arrival the latest fifth is held out, in that order; of
-// others a fifth of each class, in another order. Each node is on one side.
+// others a fifth of each class, in another order. Each node is on one side. Of few nodes each is held out once, but for what
+// is left of a class.
 func TestSplit(t *testing.T) {
-	_, _, d := generated(t, 600, 100)
-	for _, ordered := range []bool{true, false} {
-		d.Ordered = ordered
-		fit, held := split(d, 1)
-		all := slices.Concat(fit, held)
-		slices.Sort(all)
-		for v := range all {
-			if len(all) != 100 || all[v] != int32(v) {
-				t.Fatalf("ordered %v: %v and %v are not the nodes once each", ordered, fit, held)
+	for _, nodes := range []int{100, 400} {
+		_, _, d := generated(t, 2000, nodes)
+		for _, ordered := range []bool{true, false} {
+			d.Ordered = ordered
+			list := split(d, 1)
+			if want := map[int]int{100: 5, 400: 1}[nodes]; len(list) != want {
+				t.Fatalf("%d nodes: held out %d times, want %d", nodes, len(list), want)
 			}
-		}
-		if sorted := slices.IsSorted(held); sorted != ordered || ordered && (len(held) != 20 || held[0] != 80) {
-			t.Errorf("ordered %v: %v held out", ordered, held)
+			held, classes := make(map[int32]bool), make([]int, 5)
+			for k, s := range list {
+				all := slices.Concat(s.fit, s.held)
+				slices.Sort(all)
+				for v := range all {
+					if len(all) != nodes || all[v] != int32(v) {
+						t.Fatalf("ordered %v: %v are not the nodes once each", ordered, all)
+					}
+				}
+				of := make([]int, 5)
+				for _, v := range s.held {
+					if held[v] {
+						t.Errorf("ordered %v: node %d is held out twice", ordered, v)
+					}
+					held[v] = true
+					of[d.Labels[v]]++
+				}
+				if !ordered && k > 0 && !slices.Equal(of, classes) {
+					t.Errorf("%v of each class in fold %d, %v in the one before it", of, k, classes)
+				}
+				classes = of
+			}
+			last := list[len(list)-1].held
+			if sorted := slices.IsSorted(last); sorted != ordered || ordered && (len(last) != nodes/5 || int(last[0]) != nodes*4/5) {
+				t.Errorf("ordered %v: %v held out", ordered, last)
+			}
+			if len(list) == 5 && len(held) < nodes-4*5 {
+				t.Errorf("ordered %v: %d of %d nodes held out", ordered, len(held), nodes)
+			}
 		}
 	}
 }
@@ -60,10 +85,10 @@ func TestSplit(t *testing.T) {
 // TestStream: the nodes held out stream in batches, each with its features, its label and
 // the neighbours that came before it; every edge is named once.
 func TestStream(t *testing.T) {
-	_, _, d := generated(t, 900, 300)
+	_, _, d := generated(t, 900, 301)
 	d.Ordered = false
-	fit, held := split(d, 1)
-	h := &Held{}
+	fit, held := split(d, 1)[0].fit, split(d, 1)[0].held
+	h := &part{}
 	h.cut(d, fit, held)
 	nodes, labels := slices.Clone(h.context.Nodes), slices.Clone(h.context.Labels)
 	for _, w := range h.stream {
@@ -85,8 +110,8 @@ func TestStream(t *testing.T) {
 			}
 		}
 	}
-	if len(nodes) != 300 || len(h.stream) < 10 || edges != len(d.Src)/2 {
-		t.Errorf("%d nodes, %d batches held out, %d edges, want 300, 10 or more and %d", len(nodes), len(h.stream), edges, len(d.Src)/2)
+	if len(nodes) != 301 || len(h.stream) < 10 || edges != len(d.Src)/2 {
+		t.Errorf("%d nodes, %d batches held out, %d edges, want 301, 10 or more and %d", len(nodes), len(h.stream), edges, len(d.Src)/2)
 	}
 }
 
@@ -101,27 +126,27 @@ func linked(d model.Data, u, v int32) bool {
 
 // TestNothingOfTheHeld: the model that streams the nodes held out does not know their labels.
 func TestNothingOfTheHeld(t *testing.T) {
-	_, _, d := generated(t, 900, 200)
+	_, _, d := generated(t, 900, 400)
 	first, err := New(t.Context(), d, quick, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.Labels = slices.Clone(d.Labels)
-	for v := 160; v < 200; v++ {
+	for v := 320; v < 400; v++ {
 		d.Labels[v] = (d.Labels[v] + 1) % 5
 	}
 	second, err := New(t.Context(), d, quick, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.model.ID != second.model.ID || first.nodes != 40 {
-		t.Errorf("models %s and %s, %d nodes held out: want one model and 40 nodes", first.model.ID, second.model.ID, first.nodes)
+	if a, b := first.parts[0].model.ID, second.parts[0].model.ID; a != b || first.nodes != 80 {
+		t.Errorf("models %s and %s, %d nodes held out: want one model and 80 nodes", a, b, first.nodes)
 	}
 }
 
 // TestFewNodes: of few training nodes none is held out. The model is that of model.Train.
 func TestFewNodes(t *testing.T) {
-	_, _, d := generated(t, 600, 95)
+	_, _, d := generated(t, 600, 55)
 	want, err := model.Train(t.Context(), d, quick, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +158,7 @@ func TestFewNodes(t *testing.T) {
 }
 
 // TestStartPays: with labels that come ten steps late, a pool that starts with what it
-// learned from 60 nodes held out is better by far than one of the defaults, and its file
+// learned from 300 nodes held out in turn is better by far than one of the defaults, and its file
 // holds the start. Both trainings are reported, and equal data give equal models.
 func TestStartPays(t *testing.T) {
 	d, cut, data := generated(t, 2000, 300)
@@ -142,8 +167,8 @@ func TestStartPays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if epochs[rehearsal] != 20 || epochs[Model] != 20 || len(epochs) != 2 {
-		t.Errorf("epochs reported: %v, want 20 of each", epochs)
+	if epochs[rehearsal] != 5*20 || epochs[Model] != 20 || len(epochs) != 2 {
+		t.Errorf("epochs reported: %v, want 20 of each training", epochs)
 	}
 	if again, err := Train(t.Context(), data, quick, nil); err != nil || again.ID != m.ID {
 		t.Errorf("the same data give models %s and %s: %v", m.ID, again.ID, err)

@@ -23,11 +23,13 @@ func (m *Model) Watched(named ...string) (classes []int32) {
 	return classes
 }
 
-// Foremost returns the named classes and the n rarest of those that are watched; all of these if the model file does not say which are rare.
+// Foremost returns the named classes and the n rarest of those that are watched, but not the commonest of all, whose ranking bins of its
+// own probability hide: of two classes, it is that of the other. All are returned if the model file does not say which are rare.
 func (m *Model) Foremost(n int, named ...string) []int32 {
 	classes := m.Watched()
 	if len(m.Training.Labels) == len(m.Classes) {
 		slices.SortStableFunc(classes, func(a, b int32) int { return cmp.Compare(m.Training.Labels[a], m.Training.Labels[b]) })
+		n = min(n, max(len(m.Classes)-1, 1))
 	} else if len(m.Training.Rare) > 0 {
 		slices.SortStableFunc(classes, func(a, b int32) int {
 			return cmp.Compare(slices.Index(m.Training.Rare, m.Classes[a]), slices.Index(m.Training.Rare, m.Classes[b]))

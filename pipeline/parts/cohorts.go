@@ -102,14 +102,14 @@ type Cohorts struct {
 	pending *serve.Pending
 
 	values []string               // that have cohorts
-	kept   store.SlotTable[uint8] // by slot of pending: 1 + the place in values, 0 for others
+	kept   store.SlotTable[int64] // by slot of pending: 1 + the place in values, 0 for others; and which attributes are odd
 	scores serve.Cohorts          // since window 0
-	joined []uint8                // of the window's labels
+	joined [][2]int64             // of the window's labels
 }
 
 // NewCohorts returns cohorts that have seen no nodes; named are the classes that are watched beside the rarest. The model must have them.
 func NewCohorts(by By, named []string, m *model.Model, pending *serve.Pending) (*Cohorts, error) {
-	c := &Cohorts{By: by, pending: pending, kept: store.NewSlotTable[uint8](1)}
+	c := &Cohorts{By: by, pending: pending, kept: store.NewSlotTable[int64](2)}
 	for _, name := range named {
 		if !slices.Contains(m.Classes, name) {
 			return nil, fmt.Errorf("--by class=%s: model %s has no such class: give one of %.200q", name, m.ID, m.Classes)
@@ -138,19 +138,20 @@ func (c *Cohorts) Scores() serve.Cohorts { return c.scores }
 
 func (c *Cohorts) served(x *serve.Entered) {
 	for i := range x.Arrivals {
-		c.kept.Set(x.Arrivals[i].Slot, []uint8{c.cohort(x.Arrivals[i].Node)})
+		n := x.Arrivals[i].Node
+		c.kept.Set(x.Arrivals[i].Slot, []int64{c.cohort(n), int64(n.Odd)})
 	}
 }
 
 // cohort returns 1 + the place of a node's value, which may be a new one, and 0 for others.
-func (c *Cohorts) cohort(n *event.Node) uint8 {
+func (c *Cohorts) cohort(n *event.Node) int64 {
 	value := c.valueOf(n)
 	i := slices.Index(c.values, value)
 	if i < 0 && value != otherCohorts && len(c.values) < c.Values &&
 		(c.listed == nil || value == noCohort || slices.Contains(c.listed, value)) {
 		i, c.values = len(c.values), append(c.values, strings.Clone(value))
 	}
-	return uint8(1 + i)
+	return int64(1 + i)
 }
 
 // valueOf returns the value of a node: a text, a truth value or a whole number.
@@ -188,18 +189,18 @@ func nameOf(value string) string {
 	return value
 }
 
-func (c *Cohorts) matched(slot, _ int32) { c.joined = append(c.joined, c.kept.Row(slot)[0]) }
+func (c *Cohorts) matched(slot, _ int32) { c.joined = append(c.joined, [2]int64(c.kept.Row(slot))) }
 
 func (c *Cohorts) scored(out *event.Outcome) {
-	out.Cohorts = &event.Cohorts{By: c.Attribute, Class: c.class, Place: c.place}
-	for _, k := range c.joined {
-		value := otherCohorts
+	out.Cohorts = &event.Cohorts{By: c.Attribute, Class: c.class, Place: c.place, Known: c.values}
+	for _, j := range c.joined {
+		value, k := otherCohorts, j[0]
 		if k == 0 {
 			out.Figures.Count(ofOthers, 1)
 		} else {
 			value = c.values[k-1]
 		}
-		out.Cohorts.Values = append(out.Cohorts.Values, value)
+		out.Cohorts.Values, out.Cohorts.Odd = append(out.Cohorts.Values, value), append(out.Cohorts.Odd, uint64(j[1]))
 	}
 	c.joined = c.joined[:0]
 	c.scores.Merge(serve.CohortsOf(out))
@@ -217,7 +218,7 @@ const mostState = 1 << 20
 // state declares the values of pending nodes, and the scores.
 func (c *Cohorts) state(s *snapshot.Schema) {
 	q := c.pending.Nodes // restored already
-	store.DeclareRows(s, "cohorts.kept", &c.kept, q.WalkSlots(), q.Len(), nil, 1)
+	store.DeclareRows(s, "cohorts.kept", &c.kept, q.WalkSlots(), q.Len(), nil, 2)
 	b, err := json.Marshal(cohortsState{c.values, c.scores})
 	if err != nil {
 		panic(err) // strings and finite numbers only
@@ -232,8 +233,8 @@ func (c *Cohorts) state(s *snapshot.Schema) {
 			return snapshot.Damaged("%d values of %d, and scores of %d", len(x.Values), c.Values, len(x.Scores.List))
 		}
 		for slot := range int32(q.Len()) {
-			if int(c.kept.Row(slot)[0]) > len(x.Values) {
-				return snapshot.Damaged("a node has value %d of %d", c.kept.Row(slot)[0], len(x.Values))
+			if k := c.kept.Row(slot)[0]; k < 0 || k > int64(len(x.Values)) {
+				return snapshot.Damaged("a node has value %d of %d", k, len(x.Values))
 			}
 		}
 		c.values, c.scores = x.Values, x.Scores

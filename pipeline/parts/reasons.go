@@ -425,5 +425,5 @@ func valueOf(a structure.Accepted, name string) (text string) {
 	if len(text) > longestValue {
 		text = strings.ToValidUTF8(text[:longestValue], "")
 	}
-	return text
+	return strings.Clone(text) // the event's memory is reused
 }

@@ -46,6 +46,9 @@ type Config struct {
 	// Share of the labels, the latest, that validate the candidate. Zero means 0.2. Labels
 	// of the first window that has any are always before the cut.
 	Share float64
+	// Own, unless nil, returns the id by which workers know a node of the stream: those of several graphs that are one
+	// stream here may differ.
+	Own func(event.ID) event.ID
 	// Progress, if not nil, is called after each epoch of the candidate's training and
 	// then of the model's.
 	Progress func(what string, p train.Progress)
@@ -104,7 +107,11 @@ func Train(ctx context.Context, stream Stream, cfg Config) (*Result, error) {
 	}
 	alone := r.Model
 	alone.Pool = false
-	if r.result.Model, err = r.train(ctx, "model", r.data(all), alone); err != nil {
+	data := r.data(all)
+	for i, id := range data.IDs {
+		data.IDs[i] = r.own(id)
+	}
+	if r.result.Model, err = r.train(ctx, "model", data, alone); err != nil {
 		return nil, err
 	}
 	if from := played.Pool(); from != nil {

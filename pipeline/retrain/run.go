@@ -24,6 +24,14 @@ type run struct {
 	result  Result
 }
 
+// own returns the id by which workers know a node.
+func (r *run) own(id event.ID) event.ID {
+	if r.Own == nil {
+		return id
+	}
+	return r.Own(id)
+}
+
 // everything is a window after all others.
 const everything = math.MaxInt64
 
@@ -227,7 +235,7 @@ func (r *run) compares(l *event.Labelled) bool {
 	if l.Served < r.result.Cut {
 		return false
 	}
-	return r.Serving == nil || int(l.Class) < len(r.known) && !r.Serving.TrainedOn(l.Node)
+	return r.Serving == nil || int(l.Class) < len(r.known) && !r.Serving.TrainedOn(r.own(l.Node))
 }
 
 // validation returns the scores of both, for the model's file.

@@ -55,6 +55,28 @@ func CohortsOf(out *event.Outcome) (s Cohorts) {
 	return s
 }
 
+// Odd returns the number of a window's labels whose node has something odd of attribute i, and the sum of their log losses.
+func Odd(out *event.Outcome, i int) (labels int, logLoss float64) {
+	if out.Cohorts == nil || i >= 64 {
+		return 0, 0
+	}
+	for k, odd := range out.Cohorts.Odd {
+		if odd>>i&1 == 1 {
+			labels++
+			logLoss += out.Heads[out.Labelled[k].By].Scores[k].LogLoss
+		}
+	}
+	return labels, logLoss
+}
+
+// All returns the sums of all cohorts.
+func (s *Cohorts) All() (all calibration.Tally) {
+	for i := range s.List {
+		all.Merge(&s.List[i].Tally)
+	}
+	return all
+}
+
 // of returns the cohort of a value.
 func (s *Cohorts) of(value string) *Cohort {
 	for k := range s.List {

@@ -101,7 +101,9 @@ func (n *inputs) encodeNamed(node *event.Node) (gnn.Vector, error) {
 			return gnn.Vector{}, err
 		}
 	}
-	return n.named.End(), nil
+	x := n.named.End()
+	node.Odd = n.named.Odd()
+	return x, nil
 }
 
 // count reports the window's values by name.

@@ -53,9 +53,11 @@ type Fitted struct {
 	Scale  scale   `json:"scale"`
 	// Strengths of the L2 term are fitted beside each other; the one that was best serves.
 	Strengths []float64 `json:"strengths"`
-	Rows      int       `json:"rows"`   // labelled rows that are kept, at most
-	Work      int       `json:"work"`   // multiply-adds for each label of a batch
-	Replay    int       `json:"replay"` // as of [Wide]
+	Rows      int       `json:"rows"` // labelled rows that are kept, at most
+	Work      int       `json:"work"` // multiply-adds for each label of a batch
+	// Few has each label pay for 1 + Few/n times as much, with n labels so far.
+	Few    float64 `json:"few,omitempty"`
+	Replay int     `json:"replay"` // as of [Wide]
 	// TrainingPasses are sweeps over the training rows.
 	TrainingPasses int `json:"training_passes"`
 }
@@ -374,7 +376,7 @@ func fittedHead(t Traits, scale scale) *Fitted {
 	filled := min(float64(t.Density*float64(t.Features)*(1+rowsAround)), float64(2*t.Features))
 	f := &Fitted{
 		Blocks: []Block{OwnFeatures, meanFeatures, labelShares, secondShares, LogDegree, constant}, Scale: scale,
-		Rows: 8192, Work: 49152, Replay: 4, TrainingPasses: 100,
+		Rows: 8192, Work: 49152, Few: 1000, Replay: 4, TrainingPasses: 100,
 	}
 	if f.Strengths = []float64{100, 10, 1, .1}; scale == Unit {
 		f.Strengths = []float64{10, 1, .1}
@@ -529,6 +531,7 @@ func (h HeadConfig) validate() error {
 		}
 		r.Unless(f.Rows > 0 && f.Rows <= maxRows, "rows %d: give a number up to %d, such as 8192", f.Rows, maxRows)
 		r.Unless(f.Work >= 0 && f.Work <= maxWork, "work %d: give a number up to %d, such as 32768", f.Work, maxWork)
+		r.Unless(f.Few >= 0 && f.Few <= maxRows, "few %v: give a number of labels up to %d, such as 1000, or 0 for none", f.Few, maxRows)
 		r.Unless(f.TrainingPasses > 0, "training_passes %d: give a positive number, such as 60", f.TrainingPasses)
 		r.Unless(f.Replay >= 0 && f.Replay <= maxReplay, "replay %d: give a number up to %d, such as 4, or 0 for none", f.Replay, maxReplay)
 		r = append(r, validateBlocks(f.Blocks)...)

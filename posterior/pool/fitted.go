@@ -280,7 +280,7 @@ func (f *fitted) choose() {
 }
 
 func (f *fitted) learn(b *Batch, _ float64) posterior.Report {
-	f.solver.begin(f.cfg.Work * b.N)
+	f.solver.begin(b.N * int(float64(float64(f.cfg.Work)*(1+f.cfg.Few/max(f.rows.labels, 1)))))
 	for i, y := range b.TakenLabels {
 		if f.rows.seen[y] > 0 {
 			f.rows.seen[y]--

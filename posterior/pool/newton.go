@@ -146,18 +146,16 @@ func (n *newton) work(logRates []float64) (changed digest) {
 	return changed
 }
 
-// train does passes until steps hardly move.
+// train does passes until steps hardly move. No label owes what they cost.
 func (n *newton) train(passes int) {
-	for range passes {
-		if n.rows.count() == 0 {
-			return
-		}
+	for ; passes > 0 && n.rows.count() > 0; passes-- {
 		for !n.slice(nil) {
 		}
 		if n.passes > 1 && n.largestStep() < settledStep {
-			return
+			break
 		}
 	}
+	n.credit = 0
 }
 
 // settledStep is the largest entry of Δ at an optimum: columns are standardised.

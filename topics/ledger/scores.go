@@ -115,6 +115,11 @@ type Attribute struct {
 	Missing int64   `json:"missing,omitempty"`
 	Trained float32 `json:"trained,omitempty"` // rows of which it would be missing as in training
 	Sum     float32 `json:"sum,omitempty"`     // of the value in standard deviations from the mean in training
+	// Odd are the window's labels, with --by, whose node has no value, one that training had not, or one far out. OddLoss is the sum of
+	// their log losses, OddTrained the share of such nodes in training.
+	Odd        int     `json:"odd,omitempty"`
+	OddLoss    float32 `json:"odd_loss,omitempty"`
+	OddTrained float32 `json:"odd_trained,omitempty"`
 }
 
 // Unknown counts values under a name of features that the model's schema lacks.

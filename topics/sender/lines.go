@@ -29,8 +29,8 @@ func (s Sent) All() int { return s.Nodes + s.Labels + s.Commands }
 // label, any other a node event. It is sent as it is, under its node's key and with the
 // content-type of JSON; empty lines are skipped. A line that is not an event is an error
 // with its number; the lines before it are sent. While no broker answers it waits, and may then
-// send some lines twice.
-func Lines(ctx context.Context, c *kafka.Client, names topics.Names, lines io.Reader, rate float64) (Sent, error) {
+// send some lines twice. Of a graph of several cells by decides those of nodes and labels, and commands go to all.
+func Lines(ctx context.Context, c *kafka.Client, names topics.Names, by *CellBy, lines io.Reader, rate float64) (Sent, error) {
 	partitions, err := c.Partitions(ctx, names.Nodes, names.Labels, names.Commands)
 	if err != nil {
 		return Sent{}, err
@@ -39,7 +39,7 @@ func Lines(ctx context.Context, c *kafka.Client, names topics.Names, lines io.Re
 	if err != nil {
 		return Sent{}, err
 	}
-	s := lineSender{names: names, partitions: partitions, producer: producer, pace: newPace(rate)}
+	s := lineSender{names: names, by: by, partitions: partitions, producer: producer, pace: newPace(rate)}
 	in := bufio.NewScanner(lines)
 	in.Buffer(nil, maxLine+1)
 	line := 0
@@ -72,6 +72,7 @@ func Lines(ctx context.Context, c *kafka.Client, names topics.Names, lines io.Re
 // lineSender is the state of Lines.
 type lineSender struct {
 	names      topics.Names
+	by         *CellBy
 	partitions map[string]int
 	producer   *kafka.Producer
 	pace       pace
@@ -91,9 +92,15 @@ func (s *lineSender) add(line []byte) error {
 	if s.partitions[r.Topic] == 0 {
 		return fmt.Errorf("topic %s does not exist: run 'gvbll topics --create' first", r.Topic)
 	}
-	r.Partition = kafka.PartitionFor(r.Key, s.partitions[r.Topic])
 	r.Headers = []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}
-	s.records, s.size = append(s.records, r), s.size+len(r.Value)
+	if r.Topic != s.names.Commands {
+		s.records, s.size = append(s.records, r), s.size+len(r.Value)
+		return nil
+	}
+	for p := range s.partitions[r.Topic] {
+		r.Partition = int32(p)
+		s.records, s.size = append(s.records, r), s.size+len(r.Value)
+	}
 	return nil
 }
 
@@ -105,6 +112,7 @@ func (s *lineSender) record(value []byte) (kafka.Record, error) {
 	r := kafka.Record{Value: value}
 	var reason event.Reason
 	var detail string
+	var err error
 	switch {
 	case kind.Command != nil:
 		var c event.Command
@@ -114,15 +122,21 @@ func (s *lineSender) record(value []byte) (kafka.Record, error) {
 		var l event.Label
 		reason, detail = s.decoder.Label(o, &l)
 		r.Topic, r.Key = s.names.Labels, wire.AppendKey(nil, l.Node)
+		if r.Partition = kafka.PartitionFor(r.Key, s.partitions[r.Topic]); s.by != nil && reason == "" {
+			r.Partition, err = s.by.ofID(l.Node, s.partitions[r.Topic])
+		}
 	default:
 		var n event.Node
 		reason, detail = s.decoder.Node(o, &n)
 		r.Topic, r.Key = s.names.Nodes, wire.AppendKey(nil, n.ID)
+		if reason == "" {
+			r.Partition, err = s.by.ofNode(&n, r.Key, s.partitions[r.Topic])
+		}
 	}
 	if reason != "" {
 		return r, fmt.Errorf("%s: %s", reason, detail)
 	}
-	return r, nil
+	return r, err
 }
 
 // flush sends the records once they are due.

@@ -23,7 +23,7 @@ func TestLines(t *testing.T) {
 {"id":"a","indices":[3]}
 {"id":1,"departed":true}
 `
-		if sent, err := sender.Lines(t.Context(), f.client, f.names, strings.NewReader(lines), 0); err != nil || sent != (sender.Sent{Nodes: 3}) {
+		if sent, err := sender.Lines(t.Context(), f.client, f.names, nil, strings.NewReader(lines), 0); err != nil || sent != (sender.Sent{Nodes: 3}) {
 			t.Fatalf("sent %+v (error %v), want 3 node events", sent, err)
 		}
 		var got []event.Node
@@ -60,7 +60,7 @@ func TestLines(t *testing.T) {
 			`{"id":2,"features":[1]}` + "\n{}":                            "line 2: bad-id",
 			`{"id":3,"features":[1]}` + "\n" + strings.Repeat("x", 5<<20): "line 2: bufio.Scanner: token too long",
 		} {
-			if sent, err := sender.Lines(t.Context(), f.client, f.names, strings.NewReader(bad), 0); sent.All() != 1 || err == nil || !strings.Contains(err.Error(), want) {
+			if sent, err := sender.Lines(t.Context(), f.client, f.names, nil, strings.NewReader(bad), 0); sent.All() != 1 || err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("sent %+v with error %v, want 1 and an error with %q", sent, err, want)
 			}
 		}
@@ -80,7 +80,7 @@ func TestLinesOfEveryKind(t *testing.T) {
 			`{"command":"forget","nodes":["a"]}`,
 			`{"node":7,"class":2}`,
 		}
-		sent, err := sender.Lines(t.Context(), f.client, f.names, strings.NewReader(strings.Join(lines, "\n")), 0)
+		sent, err := sender.Lines(t.Context(), f.client, f.names, nil, strings.NewReader(strings.Join(lines, "\n")), 0)
 		if want := (sender.Sent{Nodes: 1, Labels: 2, Commands: 2}); err != nil || sent != want {
 			t.Fatalf("sent %+v (error %v), want %+v", sent, err, want)
 		}
@@ -97,7 +97,7 @@ func TestLinesOfEveryKind(t *testing.T) {
 				t.Errorf("%s has %q, want %q", topic, got, want)
 			}
 		}
-		if _, err := sender.Lines(t.Context(), f.client, f.names, strings.NewReader(`{"command":"dance"}`), 0); err == nil || !strings.Contains(err.Error(), `line 1: unknown-command: there is no command "dance"`) {
+		if _, err := sender.Lines(t.Context(), f.client, f.names, nil, strings.NewReader(`{"command":"dance"}`), 0); err == nil || !strings.Contains(err.Error(), `line 1: unknown-command: there is no command "dance"`) {
 			t.Errorf("an unknown command: error %v", err)
 		}
 	})

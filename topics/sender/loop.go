@@ -83,7 +83,12 @@ func (r *run) leave(ctx context.Context, steps [][]Item, n int) error {
 	for _, step := range steps {
 		records := make([]kafka.Record, len(step))
 		for i := range step {
-			records[i] = r.record(r.cfg.Names.Nodes, wire.AppendKey(nil, idIn(n, step[i].Node.ID)), nil)
+			of := step[i].Node
+			of.ID = idIn(n, of.ID)
+			var err error
+			if records[i], err = r.record(r.cfg.Names.Nodes, &of, wire.AppendKey(nil, of.ID), nil); err != nil {
+				return err
+			}
 		}
 		if err := r.send(ctx, records); err != nil {
 			return err

@@ -111,6 +111,8 @@ type Config struct {
 	// Loop sends the steps again and again until ctx ends, as again says. The context is sent at
 	// once.
 	Loop bool
+	// By decides the cells of nodes, nil in a graph that is not divided.
+	By *CellBy
 	// Progress, if not nil, is called with the numbers of events sent so far.
 	Progress func(nodes, labels int)
 }
@@ -290,7 +292,11 @@ func (r *run) nodes(ctx context.Context, items []Item) error {
 				continue
 			}
 			n.Time = r.at(n.Time)
-			records = append(records, r.record(r.cfg.Names.Nodes, key, wire.AppendNode(nil, &n)))
+			record, err := r.record(r.cfg.Names.Nodes, &n, key, wire.AppendNode(nil, &n))
+			if err != nil {
+				return err
+			}
+			records = append(records, record)
 		}
 		if err := r.send(ctx, records); err != nil {
 			return err
@@ -312,7 +318,11 @@ func (r *run) labels(ctx context.Context, items []Item) error {
 			continue
 		}
 		l := event.Label{Node: items[i].Node.ID, Class: items[i].Class, Time: r.at(cmp.Or(items[i].LabelTime, r.time))}
-		records = append(records, r.record(r.cfg.Names.Labels, key, wire.AppendLabel(nil, &l)))
+		record, err := r.record(r.cfg.Names.Labels, &items[i].Node, key, wire.AppendLabel(nil, &l))
+		if err != nil {
+			return err
+		}
+		records = append(records, record)
 	}
 	if err := r.send(ctx, records); err != nil {
 		return err
@@ -330,8 +340,10 @@ func (r *run) at(given int64) int64 {
 	return given
 }
 
-func (r *run) record(topic string, key, value []byte) kafka.Record {
-	return kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, r.partitions[topic]), Key: key, Value: value, Time: time.Now()}
+// record returns the record of an event of a node.
+func (r *run) record(topic string, of *event.Node, key, value []byte) (kafka.Record, error) {
+	partition, err := r.cfg.By.ofNode(of, key, r.partitions[topic])
+	return kafka.Record{Topic: topic, Partition: partition, Key: key, Value: value, Time: time.Now()}, err
 }
 
 func (r *run) send(ctx context.Context, records []kafka.Record) error {

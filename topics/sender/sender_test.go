@@ -141,7 +141,7 @@ func TestBrokersAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		away()
-		if _, err := sender.Lines(t.Context(), f.client, f.names, strings.NewReader(`{"id":8,"features":[1]}`), 0); err != nil {
+		if _, err := sender.Lines(t.Context(), f.client, f.names, nil, strings.NewReader(`{"id":8,"features":[1]}`), 0); err != nil {
 			t.Fatal(err)
 		}
 		if got := f.ids(f.names.Nodes); !slices.Equal(got, upTo(0, 8)) {

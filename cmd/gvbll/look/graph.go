@@ -44,6 +44,8 @@ func ConnectWhole(ctx context.Context, p flags.Process, to connector, only flags
 		return Graph{}, err
 	case only.Cell != nil:
 		return Graph{client, names}.of(names.Cell), nil
+	case names.Cells > 0:
+		client = client.Sharing() // there may be readers of all cells
 	}
 	return Graph{client, names}, nil
 }

@@ -2,6 +2,7 @@ package look
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -70,6 +71,10 @@ type Log struct {
 	refused  int             // events
 	features int             // of a node, for the models that served last: events with others were refused
 	written  event.Settings  // that the records hold last
+	stepped  []int64         // when each of the windows was, Unix milliseconds
+
+	cells []*Log // of all cells, where it is of several
+	order []turn // whose window is next
 }
 
 // OpenLog finds the windows that the flags name.
@@ -105,18 +110,25 @@ func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
 			l.written = r.Configuration
 		}
 		l.Windows, l.Serves = r.Window+1, r.Serves()
+		l.stepped = append(l.stepped, r.Stepped.UnixMilli())
 	}
 	switch {
 	case l.Windows == 0:
-		return nil, fmt.Errorf("ledger %s has no windows to read: start 'gvbll work' first, or leave out --until", g.Names.Ledger)
+		return nil, fmt.Errorf("ledger %s %w", g.Names.Ledger, errNoWindows)
 	case !found:
 		return nil, fmt.Errorf("--since %s: the %d windows of ledger %s that are read end before it", f.Since, l.Windows, g.Names.Ledger)
 	}
 	return l, nil
 }
 
+// errNoWindows says that nothing can be read.
+var errNoWindows = errors.New("has no windows to read: start 'gvbll work' first, or leave out --until")
+
 // play implements retrain.Stream.
 func (l *Log) play(ctx context.Context, visit func(*event.Window) error) error {
+	if l.cells != nil {
+		return l.playCells(ctx, visit)
+	}
 	cfg := replay.Config{Terms: &replay.Terms{Names: l.Names, Settings: l.written}}
 	return replay.Windows(ctx, l.Client, cfg, l.Windows, visit)
 }
@@ -148,6 +160,9 @@ func (l *Log) Train(ctx context.Context, cfg retrain.Config) (*retrain.Result, e
 		return nil, err
 	}
 	cfg.Features = l.features // unless a model serves
+	if l.cells != nil {
+		cfg.Own = inGraph
+	}
 	return retrain.Train(ctx, l.play, cfg)
 }
 

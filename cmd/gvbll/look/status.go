@@ -135,6 +135,13 @@ type cohorts struct {
 	Attribute string        `json:"attribute"`
 	Class     string        `json:"class,omitempty"` // of AUCs, and that is acted on
 	Values    []page.Cohort `json:"values"`          // those with most labels first
+	Shifts    []Shift       `json:"shifts,omitempty"`
+}
+
+// Shift is what the shift of an attribute since training did to the mean log loss, in nats: see [page.Attribute.Cost].
+type Shift struct {
+	Attribute string  `json:"attribute"`
+	Cost      float64 `json:"cost"`
 }
 
 // ranked says how well the probability of a class tells its nodes from the others.
@@ -336,7 +343,12 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 	}
 	slices.SortStableFunc(s.Classes, func(a, b ranked) int { return cmp.Or(a.Labels-b.Labels, cmp.Compare(a.Class, b.Class)) })
 	if by := p.Cohorts; by.By != "" {
-		s.By = &cohorts{by.By, by.Class, page.CohortsOf(by)}
+		s.By = &cohorts{Attribute: by.By, Class: by.Class, Values: page.CohortsOf(by)}
+		all := by.All()
+		names, costs := page.Costly(p.Attributes, &all)
+		for i, name := range names {
+			s.By.Shifts = append(s.By.Shifts, Shift{name, costs[i]})
+		}
 	}
 	s.uneven, s.often = unevenness(p.Classes)
 	if p.Figures.Of(parts.Asked.Nodes)+p.Figures.Of(parts.Asked.Labels) > 0 {
@@ -354,6 +366,12 @@ func (c *cohorts) print(out io.Writer) {
 	}
 	fmt.Fprintln(out)
 	w.Flush()
+	for i, s := range c.Shifts[:min(len(c.Shifts), 3)] { // --json has all
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintf(out, "the shift of %s since training: %+.4f nats of NLL\n", cut(shown(s.Attribute), 40), s.Cost)
+	}
 }
 
 // ofClass formats a score of a class, a dash if there is none.

@@ -157,7 +157,7 @@ func AttributesOf(out *event.Outcome, m *model.Model) (list []ledger.Attribute) 
 	for _, a := range page.AttributesOf(out, m) {
 		list = append(list, ledger.Attribute{
 			Name: a.Name, Rows: a.Rows, Missing: a.Missing, Trained: float32(a.Trained),
-			Sum: float32(a.Sum),
+			Sum: float32(a.Sum), Odd: a.Odd, OddLoss: float32(a.OddLoss), OddTrained: float32(a.OddTrained),
 		})
 	}
 	return list

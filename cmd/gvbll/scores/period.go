@@ -24,7 +24,7 @@ func AddWindow(p *page.Period, r *ledger.Record) {
 	for _, a := range r.Attributes {
 		p.Attributes = page.AddAttributes(p.Attributes, page.Attribute{
 			Name: a.Name, Rows: a.Rows, Missing: a.Missing,
-			Trained: float64(a.Trained), Sum: float64(a.Sum),
+			Trained: float64(a.Trained), Sum: float64(a.Sum), Odd: a.Odd, OddLoss: float64(a.OddLoss), OddTrained: float64(a.OddTrained),
 		})
 	}
 	for _, u := range r.Unknown {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/holdout"
@@ -120,40 +121,66 @@ func BenchmarkReasons(b *testing.B) {
 	}
 }
 
-// BenchmarkDeletion compares what the first three reasons of a prediction are worth with three at random: how far the log odds
-// move that the page has for the event without these attributes, keys and neighbours. What is known of labels around is in no
-// event, and that reason is passed over.
+// BenchmarkDeletion compares what the first three reasons of a prediction are worth with three at random of all that its event
+// has: how far the log odds move that the page has for the event without these attributes, keys and neighbours. What is
+// known of labels around is in no event, and that reason is passed over.
 func BenchmarkDeletion(b *testing.B) {
 	m, s := trained(b)
 	rng := rand.New(rand.NewPCG(reasonsOn.Seed, 51))
 	for b.Loop() {
 		e, behind := serving(b, m, s, pipeline.Config{Reasons: "64"}), serving(b, m, s, pipeline.Config{})
 		var first, random float64
-		n := 0
+		n, of := 0, 0
 		for _, items := range slices.Collect(slices.Chunk(slices.Concat(s.Steps...), perWindow)) {
 			i := rng.IntN(len(items))
 			w := &event.Window{Number: e.Next(), Nodes: nodesOf(items), Labels: labelsOf(items)}
 			r := e.Step(w).Predictions[i].Reasons
 			causes := slices.DeleteFunc(r.List, func(c event.Cause) bool { return c.What == event.OfLabels })
-			if len(causes) >= 4 {
+			if all := partsOf(m, items[i].Node); len(causes) >= 3 && len(all) > 3 {
 				class, node := slices.Index(m.Classes, r.Class), items[i].Node
 				full := logOdds(supposed(behind, node).Probabilities, class)
 				without := func(list []event.Cause) float64 {
 					return math.Abs(full - logOdds(supposed(behind, leftOut(node, list)).Probabilities, class))
 				}
 				first += without(causes[:3])
-				rng.Shuffle(len(causes), func(i, j int) { causes[i], causes[j] = causes[j], causes[i] })
-				random += without(causes[:3])
+				rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+				random += without(all[:3])
+				of += len(all)
 				n++
 			}
 			behind.Step(w)
 		}
 		b.ReportMetric(0, "ns/op")
 		b.ReportMetric(float64(n), "predictions")
+		b.ReportMetric(float64(of)/float64(n), "parts")
 		b.ReportMetric(first/float64(n), "first-three")
 		b.ReportMetric(random/float64(n), "random-three")
 		b.ReportMetric(first/random, "first/random")
 	}
+}
+
+// partsOf returns all attributes that an event has a value of, and its neighbours.
+func partsOf(m *model.Model, node event.Node) (all []event.Cause) {
+	for _, a := range node.Named {
+		if a.Kind != event.Gap && (m.Schema.Keys.Has(a.Name) || slices.ContainsFunc(m.Schema.Attributes,
+			func(known attributes.Attribute) bool { return known.Name == a.Name })) {
+			all = append(all, event.Cause{What: event.OfAttribute, Name: a.Name})
+		}
+	}
+	for j := range node.Dense {
+		c := event.Cause{What: event.OfAttribute, Name: fmt.Sprintf("#%d", j)}
+		if usual := m.Normalizer.Mean; usual != nil {
+			c.Usual = fmt.Sprint(usual[j])
+		}
+		all = append(all, c)
+	}
+	for _, j := range node.Index {
+		all = append(all, event.Cause{What: event.OfAttribute, Name: fmt.Sprintf("#%d", j)})
+	}
+	for _, id := range node.Neighbours {
+		all = append(all, event.Cause{What: event.OfNeighbour, Node: id})
+	}
+	return all
 }
 
 func supposed(e *pipeline.Engine, node event.Node) *pipeline.Supposed {
