@@ -108,6 +108,7 @@ type fleet struct {
 	turns   chan struct{}  // one for each cell that begins
 	failed  chan error
 	any     atomic.Bool // a cell has reached its ledger's end
+	pressed atomic.Bool // cells that this process owns have not: others wait for their turn
 
 	mu    sync.Mutex
 	cells map[int32]*cell
@@ -170,11 +171,13 @@ func (f *fleet) follow(ctx context.Context) error {
 				return e.Err
 			}
 			f.take(ctx, e)
+			f.press()
 		case <-tick.C:
 			if f.unevenFor(calm * cmp.Or(f.Session, 10*time.Second)) {
 				f.evened = true
 				f.member.Even()
 			}
+			f.press()
 			f.watch(ctx)
 		case err := <-f.failed:
 			return err
@@ -242,17 +245,38 @@ func (x *cell) elect(owner bool) (other bool) {
 	return other
 }
 
+// isOwner reports whether this process owns the cell by the newest election.
+func (x *cell) isOwner() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.owner
+}
+
+// press notes whether a cell that this process owns is not served yet, and has not failed.
+func (f *fleet) press() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pressed := false
+	for _, x := range f.cells {
+		x.mu.Lock()
+		pressed = pressed || x.owner && !x.failed && (x.at == nil || !x.at.ready.Load())
+		x.mu.Unlock()
+	}
+	f.pressed.Store(pressed)
+}
+
 // allFail notes that the worker of a cell has ended with an error, and reports whether those of all have.
 func (f *fleet) allFail(x *cell) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	x.failed = true
+	all := true
 	for _, other := range f.cells {
-		if !other.failed {
-			return false
-		}
+		other.mu.Lock()
+		other.failed = other.failed || other == x
+		all = all && other.failed
+		other.mu.Unlock()
 	}
-	return true
+	return all
 }
 
 // retryCell is the longest time between two starts of a cell whose worker fails.
@@ -265,7 +289,7 @@ func (f *fleet) run(ctx context.Context, x *cell) {
 	for wait := time.Second; ctx.Err() == nil; wait = min(2*wait, retryCell) {
 		began, err := f.runOnce(ctx, x)
 		if ctx.Err() != nil {
-			if err != nil {
+			if err != nil && !errors.Is(err, ctx.Err()) {
 				log.Error("a cell has ended", "err", err)
 			}
 			return
@@ -280,14 +304,14 @@ func (f *fleet) run(ctx context.Context, x *cell) {
 				f.member.Again()
 			}
 			continue
-		case f.any.Load():
-			log.Error("the worker of a cell has ended, and is begun again", "err", err, "in", wait)
-		case f.allFail(x):
+		case f.allFail(x) && !f.any.Load():
 			select {
 			case f.failed <- fmt.Errorf("cell %d: %w", x.number, err):
 			default:
 			}
 			return
+		case f.any.Load():
+			log.Error("the worker of a cell has ended, and is begun again", "err", err, "in", wait)
 		}
 		f.member.Again() // another member may have more luck
 		if kafka.Sleep(ctx, wait) != nil {
@@ -298,6 +322,8 @@ func (f *fleet) run(ctx context.Context, x *cell) {
 
 // runOnce runs a worker of a cell. began says that it has reached its ledger's end.
 func (f *fleet) runOnce(ctx context.Context, x *cell) (began bool, err error) {
+	for f.pressed.Load() && !x.isOwner() && kafka.Sleep(ctx, 100*time.Millisecond) == nil {
+	}
 	select {
 	case f.turns <- struct{}{}:
 	case <-ctx.Done():
@@ -315,6 +341,9 @@ func (f *fleet) runOnce(ctx context.Context, x *cell) (began bool, err error) {
 		began = true
 		at.ready.Store(true)
 		f.any.Store(true)
+		x.mu.Lock()
+		x.failed = false
+		x.mu.Unlock()
 		turn()
 	}
 	x.mu.Lock()

@@ -314,3 +314,61 @@ func TestRollingRestart(t *testing.T) {
 		}
 	})
 }
+
+// TestBrokenCells: a cell whose worker fails is begun again and again, and the others are served. Where all fail, the fleet ends
+// with the error of one.
+func TestBrokenCells(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		const cells = 3
+		graph := cellsFixture(t, f, cells)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var mu sync.Mutex
+		tries := make(map[int32]int)
+		start := func(broken func(cell int32) bool) <-chan error {
+			ended := make(chan error, 1)
+			go func() {
+				ended <- worker.RunFleet(ctx, graph.Client, worker.Fleet{
+					Names: graph.Names, Session: session, Logger: slog.New(slog.DiscardHandler),
+					Run: func(ctx context.Context, c *kafka.Client, cell topics.Names, at *worker.Place) error {
+						mu.Lock()
+						tries[cell.Cell]++
+						mu.Unlock()
+						if broken(cell.Cell) {
+							return errors.New("it is broken")
+						}
+						cfg := graph.Config(worker.Config{Policy: byTime})
+						cfg.Terms.Names = cell
+						return worker.RunAt(ctx, c, &tally{}, cfg, at)
+					},
+				})
+			}()
+			return ended
+		}
+		err := kafkatest.Receive(t, start(func(int32) bool { return true }), "a fleet of broken cells has ended")
+		workertest.CheckLine(t, "all cells are broken", err, "cell ", "it is broken")
+
+		ended := start(func(cell int32) bool { return cell == 1 })
+		sendCells(graph, cells, 0, 100)
+		for _, cell := range []int{0, 2} {
+			at := ofCell(graph, cell)
+			kafkatest.Await(t, "the whole cells are served", func() bool {
+				r, err := ledger.Newest(t.Context(), at.Client, at.Names.LedgerAt())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r != nil && r.Window >= 7
+			})
+		}
+		time.Sleep(5 * time.Minute)
+		mu.Lock()
+		if n := tries[1]; n < 6 || n > 20 {
+			t.Errorf("the broken cell was begun %d times in five minutes, want it more and more rarely", n)
+		}
+		mu.Unlock()
+		stop()
+		if err := kafkatest.Receive(t, ended, "the fleet has ended"); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -153,7 +153,8 @@ func (f *fleet) send(ctx context.Context, rate int, stop <-chan struct{}) {
 
 // drain waits until all that was sent is in windows.
 func (f *fleet) drain(ctx context.Context) {
-	deadline := time.Now().Add(drainTimeout)
+	within := drainTimeout + time.Duration(f.names.Cells)*time.Second/2
+	deadline := time.Now().Add(within)
 	ticking(ctx, 200*time.Millisecond, func() bool {
 		ends := f.ends(ctx)
 		taken := need(f.setup.Client.Committed(ctx, f.names.Ledger, f.names.Nodes, f.names.Labels))
@@ -162,7 +163,7 @@ func (f *fleet) drain(ctx context.Context) {
 			left += end - taken[at]
 		}
 		if time.Now().After(deadline) {
-			fail("after %v %d records are in no window", drainTimeout, left)
+			fail("after %v %d records are in no window", within, left)
 		}
 		return left == 0
 	})

@@ -1,9 +1,11 @@
 package look
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -23,19 +25,30 @@ func ReadCells(ctx context.Context, g Graph, prefix string, last time.Duration, 
 	if err != nil {
 		return nil, err
 	}
-	for _, of := range g.All() {
-		store, err := open(of)
-		if err != nil {
-			return nil, err
-		}
-		s, err := ReadStatus(ctx, of, store, prefix, ofCell(members, of.Names.Cell), last)
-		if err != nil {
-			return nil, fmt.Errorf("%s%w", of.Label(), err)
-		}
-		c.Cells = append(c.Cells, s)
+	all := g.All()
+	c.Cells = make([]*Status, len(all))
+	errs := make([]error, len(all))
+	var reading sync.WaitGroup
+	turns := make(chan struct{}, readsAtOnce)
+	for i, of := range all {
+		turns <- struct{}{}
+		reading.Go(func() {
+			defer func() { <-turns }()
+			store, err := open(of)
+			if err == nil {
+				c.Cells[i], err = ReadStatus(ctx, of, store, prefix, ofCell(members, of.Names.Cell), last)
+			}
+			if err != nil {
+				errs[i] = fmt.Errorf("%s%w", of.Label(), err)
+			}
+		})
 	}
-	return c, nil
+	reading.Wait()
+	return c, cmp.Or(errs...)
 }
+
+// readsAtOnce is how many cells are read beside each other.
+const readsAtOnce = 8
 
 // Wrong says what is wrong first, "" for nothing.
 func (c *Cells) Wrong() string {
