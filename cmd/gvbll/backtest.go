@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -19,20 +20,30 @@ type backtestCmd struct {
 	Data flags.Data `embed:""`
 
 	Model    string            `help:"@backtest_model" type:"path" placeholder:"FILE"`
-	Scores   string            `help:"@backtest_scores" type:"path" placeholder:"FILE"`
+	Scores   []string          `help:"@backtest_scores" type:"path" placeholder:"FILE" sep:"none"`
 	Capacity backtest.Capacity `help:"@backtest_capacity" placeholder:"50/d"`
 	Picture  string            `help:"File to draw scores over time and reliability into, as SVG." type:"path" placeholder:"FILE"`
+	Tables   backtestTables    `embed:""`
 	JSON     bool              `help:"Print everything as JSON (docs/schemas/backtest.json)." name:"json"`
 
 	Train  modelFlags   `embed:"" group:"training"`
 	Engine flags.Engine `embed:""`
 }
 
+// backtestTables are files for others to go on with.
+type backtestTables struct {
+	Predictions string `help:"@backtest_predictions" type:"path" placeholder:"FILE"`
+	Rows        string `help:"@backtest_rows" type:"path" placeholder:"FILE"`
+}
+
 var backtestHelp = flags.Texts{
 	"backtest_model": "Model file of 'gvbll train' with the same data flags, in place of a training. One that was trained on nodes of the " +
 		"stream is refused.",
 	"backtest_scores": "Your own probabilities, to stand beside: a table in csv with a column node and one for each class; of two classes " +
-		"one is enough.",
+		"one is enough. Give it once for each such table.",
+	"backtest_predictions": "File to write what each system said of each node into, in csv.",
+	"backtest_rows": "Write what logistic sees of each node as it comes into this file, in csv, and end: step 0 is what is there before the " +
+		"stream, and due the step after which the label is known. A system fitted on it has the labels that --scores is held against.",
 	"backtest_capacity": "How many nodes can be looked into, such as 50/d: how many of the rarest class are among those that are most " +
 		"probably of it.",
 }
@@ -48,14 +59,16 @@ func (c backtestCmd) check(g flags.Given) error {
 	if c.Model != "" && c.Data.Data == "" {
 		return flags.Usagef("--model %s: it has nothing to be tested on: give --data, too", c.Model)
 	}
-	err := errors.Join(c.Data.Check(g), c.Engine.Check(g, c.Train.Head), flags.CheckOutput("--picture", c.Picture))
+	err := errors.Join(c.Data.Check(g), c.Engine.Check(g, c.Train.Head), flags.CheckOutput("--picture", c.Picture),
+		flags.CheckOutput("--predictions", c.Tables.Predictions), flags.CheckOutput("--rows", c.Tables.Rows))
 	if err == nil && c.Capacity.Count > 0 && c.Data.Data == "" {
 		err = flags.Usagef("--capacity %s: the synthetic graph has no times: give --data", c.Capacity)
 	}
 	if err != nil {
 		return err
 	}
-	return g.Check(flags.NoEffect(c.Model != "", "no effect on --model, which is trained: leave out one of them", "encoder", "head", "epochs"))
+	return g.Check(flags.NoEffect(c.Tables.Rows != "", "no effect with --rows, which runs nothing: leave out one of them",
+		"model", "scores", "capacity", "picture", "predictions", "json"), flags.NoEffect(c.Model != "", "no effect on --model, which is trained: leave out one of them", "encoder", "head", "epochs"))
 }
 
 // Run runs the backtest.
@@ -83,10 +96,11 @@ func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 	if len(set.Split.Steps) == 0 {
 		return fmt.Errorf("%s: all nodes train, so there is none to test on: train until earlier, or on a smaller share", set.Name)
 	}
-	if c.Scores != "" {
-		if cfg.Own, err = backtest.ReadOwn(c.Scores, set); err != nil {
-			return fmt.Errorf("--scores: %w", err)
-		}
+	if c.Tables.Rows != "" {
+		return written(c.Tables.Rows, func(w io.Writer) error { return backtest.WriteRows(w, set, late) })
+	}
+	if cfg.Own, err = backtest.ReadOwns(c.Scores, set); err != nil {
+		return fmt.Errorf("--scores: %w", err)
 	}
 	fmt.Fprintln(p.Err, set)
 	if cfg.Model, err = c.model(ctx, set, p.Err); err != nil {
@@ -120,10 +134,25 @@ func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 			return err
 		}
 	}
+	if c.Tables.Predictions != "" {
+		if err := written(c.Tables.Predictions, r.WritePredictions); err != nil {
+			return err
+		}
+	}
 	if c.JSON {
 		return flags.PrintJSON(p.Out, r)
 	}
 	return printBacktest(p.Out, r, cfg.Own)
+}
+
+// written writes a file.
+func written(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	return errors.Join(write(w), w.Flush(), f.Close())
 }
 
 // model reads or trains the model.
@@ -159,12 +188,15 @@ func (c backtestCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer)
 }
 
 // printBacktest prints the systems beside each other, what serves by class, and NLL over time.
-func printBacktest(out io.Writer, r *backtest.Result, own *backtest.Own) error {
+func printBacktest(out io.Writer, r *backtest.Result, owns []*backtest.Own) error {
 	fmt.Fprintf(out, "%s labels of %s nodes are scored.", look.Grouped(r.Labels), look.Grouped(r.Stream))
 	if r.NotDue+r.Never > 0 {
 		fmt.Fprintf(out, " %s of these were not learned: they come after the last node, or never.", look.Grouped(r.NotDue+r.Never))
 	}
-	if own != nil && own.Lacks > 0 {
+	for _, own := range owns {
+		if own.Lacks == 0 {
+			continue
+		}
 		fmt.Fprintf(out, " %s has no scores of %s more, which are left out for all.", own.Name, look.Grouped(own.Lacks))
 	}
 	of := "mean over classes"

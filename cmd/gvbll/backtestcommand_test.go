@@ -86,3 +86,55 @@ func testBacktestOfOwnTable(t *testing.T, sh *shell) {
 		}
 	}
 }
+
+// TestBacktestOfOwnSystem is the story of somebody who fits a system on what logistic sees, and has its scores beside others:
+// rows are there before the labels of their step, of neighbours that had come, and due says when a label may be used.
+func TestBacktestOfOwnSystem(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	file("nodes.csv", "id,label,time,label_time,x\na,good,1,1,1\nb,bad,2,2,2\nc,bad,3,4.5,3\nd,bad,4,5.5,4\n\"e,f\",,5,,5\ng,good,6,never,6\n")
+	file("edges.csv", "source,target\nb,a\nc,b\nd,c\nd,a\ng,c\n")
+	rows, said := filepath.Join(dir, "rows.out"), filepath.Join(dir, "said.out")
+	data := []string{"backtest", "--data", dir, "--train-until", "3", "--steps", "4", "--epochs", "1"}
+	if text := gvbll(t, append(data, "--rows", rows)...); text != "" {
+		t.Errorf("--rows prints %q", text)
+	}
+	got, err := os.ReadFile(rows)
+	must(t, err)
+	lines := strings.Split(strings.TrimSpace(string(got)), "\n")
+	for i, want := range []string{
+		"node,step,due,label,x0,near0,labels.bad,labels.good,labels2.bad,labels2.good,degree",
+		"a,0,0,good,", "b,0,0,bad,", "c,1,2,bad,", "d,2,3,bad,", `"e,f",3,,,`, "g,4,,good,",
+	} {
+		if i >= len(lines) || !strings.HasPrefix(lines[i], want) {
+			t.Fatalf("line %d of the rows is not %s…:\n%s", i+1, want, got)
+		}
+	}
+	// d comes when the label of its neighbour a is known and that of its neighbour c is not.
+	if !strings.Contains(lines[4], ",0,1,1,0,1.0986123") {
+		t.Errorf("the row of d is %s, want one good neighbour, beside whom b is bad, and ln 3", lines[4])
+	}
+
+	one := file("one.csv", "node,bad,good\nc,0.25,0.75\nd,0.5,0.5\ng,1,0\n")
+	two := file("two.csv", "node,bad\nc,0.125\nd,0.5\n")
+	text := gvbll(t, append(data, "--scores", one, "--scores", two, "--predictions", said, "--json")...)
+	var r backtest.Result
+	must(t, json.Unmarshal([]byte(text), &r))
+	if len(r.Systems) != 5 || r.Systems[4].Name != "two.csv" || r.Labels != 2 || math.Abs(r.Systems[4].NLL+math.Log(.125*.5)/2) > 1e-9 {
+		t.Errorf("%d systems on %d labels, the last %+v", len(r.Systems), r.Labels, r.Systems[len(r.Systems)-1])
+	}
+	got, err = os.ReadFile(said)
+	must(t, err)
+	for _, want := range []string{
+		"system,node,step,label,probabilities.bad,probabilities.good\ngvbll,c,1,bad,", "\nmajority,\"e,f\",3,,", "\none.csv,g,4,good,1,0\n",
+		"\ntwo.csv,c,1,bad,0.125,0.875\ntwo.csv,d,2,bad,0.5,0.5\n",
+	} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("the predictions have no %q:\n%s", want, got)
+		}
+	}
+}

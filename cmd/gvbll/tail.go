@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -30,7 +31,7 @@ type tailCmd struct {
 	ToLabel bool         `help:"@tail_to_label"`
 	Limit   int          `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
 	Follow  bool         `help:"Wait for more at the end of the topic; --no-follow ends there." default:"true" negatable:""`
-	JSON    bool         `help:"Print one JSON object a line." name:"json"`
+	JSON    bool         `help:"Print one JSON object a line, with the place of each and when it was published." name:"json"`
 }
 
 var tailHelp = flags.Texts{
@@ -112,7 +113,7 @@ func (t *tailed) full() bool { return t.cmd.Limit > 0 && t.printed >= t.cmd.Limi
 // keep keeps a record that may be one of the last ones of its partition.
 func (t *tailed) keep(at kafka.TopicPartition, r *kafka.Record) {
 	kept := append(t.last[at], kafka.Record{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value),
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value),
 	})
 	t.last[at] = kept[max(len(kept)-t.cmd.Offset.last, 0):]
 }
@@ -143,7 +144,8 @@ func (t *tailed) print(ctx context.Context, r *kafka.Record) error {
 		if err := t.classes.name(ctx, &p); err != nil {
 			return err
 		}
-		line = string(wire.AppendPredictionJSON(nil, &p))
+		line = strings.TrimSuffix(string(wire.AppendPredictionJSON(nil, &p)), "}")
+		line += fmt.Sprintf(`,"partition":%d,"offset":%d,"published":%d}`, r.Partition, r.Offset, r.Time.UnixMilli())
 	}
 	t.printed++
 	_, err := fmt.Fprintln(t.w, line)

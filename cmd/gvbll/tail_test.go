@@ -65,9 +65,12 @@ func testTail(t *testing.T, sh *shell) {
 			t.Errorf("tail %s prints the nodes %v, want %s", args, got, want)
 		}
 	}
-	want := `{"node":5,"class":"tea","class_index":0,"confidence":0.5,"probabilities":{"#0":0.5},"total_uncertainty":0,"aleatoric_uncertainty":0,"epistemic_uncertainty":0,"window":0,"posterior_version":0,"time":0,"model":"","revision":1}` + "\n"
-	if got := tail("-k", "5", "--json"); got != want {
-		t.Errorf("as JSON it is %q, want %q", got, want)
+	want := `{"node":5,"class":"tea","class_index":0,"confidence":0.5,"probabilities":{"#0":0.5},"total_uncertainty":0,"aleatoric_uncertainty":0,"epistemic_uncertainty":0,"window":0,"posterior_version":0,"time":0,"model":"","revision":1,` +
+		fmt.Sprintf(`"partition":1,"offset":2,"published":%d}`, began.Add(5*time.Minute).UnixMilli()) + "\n"
+	for _, from := range []string{"beginning", "-1"} {
+		if got := tail("-k", "5", "--json", "--offset="+from); got != want {
+			t.Errorf("from %s, as JSON it is %q, want %q", from, got, want)
+		}
 	}
 	table := strings.Split(strings.TrimSpace(tail("-k", "0", "-k", "1", "-k", "2")), "\n")
 	if len(table) != 4 {

@@ -53,12 +53,16 @@ func (t *rowPredictor) predictRows(rows *pool.Rows, outputs []float32, split []p
 // predictNodes predicts nodes, on the graphs that the views describe.
 func (t *rowPredictor) predictNodes(views []View, embedded posterior.Rows, outputs []float32) {
 	t.around.Reset(&t.rows)
+	whole := 0 // the latest view of a node as it is
 	for i, v := range views {
+		if v.asItIs() {
+			whole = i
+		}
 		switch {
 		case v.Node == none:
 			t.around.AppendArrival(&t.rows, *v.Features, v.Neighbours, v.Weighed)
-		case i > 0 && v.Features != nil && v.seesAll() && v.Node == views[0].Node && views[0].seesAll():
-			t.around.AppendLike(&t.rows, *v.Features)
+		case i > whole && v.seesAll() && v.Node == views[whole].Node && views[whole].asItIs():
+			t.around.AppendLike(&t.rows, whole, *v.Features)
 		default:
 			t.around.AppendTrial(&t.rows, v.Node, v.Features, v.Without, v.Unlabelled)
 		}

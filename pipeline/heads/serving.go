@@ -115,6 +115,9 @@ type View struct {
 // seesAll reports whether all edges and labels around the node are there.
 func (v *View) seesAll() bool { return len(v.Without) == 0 && !v.Unlabelled }
 
+// asItIs reports whether v is a node of the graph, and nothing is on trial.
+func (v *View) asItIs() bool { return v.Node != none && v.Features == nil && v.seesAll() }
+
 // hashOf returns the hash of the whole state of heads. b is scratch memory; hashOf
 // returns it for the next call.
 func hashOf(heads []Head, b []byte) (event.Hash, []byte) {

@@ -248,18 +248,20 @@ func (r *Reader) AppendTrial(rows *pool.Rows, v int32, x *gnn.Vector, without []
 	}
 }
 
-// AppendLike appends the first of the rows again, with other features.
-func (r *Reader) AppendLike(rows *pool.Rows, x gnn.Vector) {
-	rows.N++
+// AppendLike appends row i again, with other features.
+func (r *Reader) AppendLike(rows *pool.Rows, i int, x gnn.Vector) {
 	r.appendFeatures(rows, x)
-	rows.Degree = append(rows.Degree, rows.Degree[0])
+	rows.Degree = append(rows.Degree, rows.Degree[i])
 	if s := &rows.S; len(s.Start) > 1 {
-		s.Index, s.Value = append(s.Index, s.Index[:s.Start[1]]...), append(s.Value, s.Value[:s.Start[1]]...)
+		from, to := s.Start[i], s.Start[i+1]
+		s.Index, s.Value = append(s.Index, s.Index[from:to]...), append(s.Value, s.Value[from:to]...)
 		s.Start = append(s.Start, len(s.Index))
 	}
 	for _, list := range []*[]float32{&rows.S.Dense, &rows.Labelled, &rows.Second, &rows.Kinds} {
-		*list = append(*list, (*list)[:len(*list)/(rows.N-1)]...)
+		width := len(*list) / rows.N
+		*list = append(*list, (*list)[i*width:(i+1)*width]...)
 	}
+	rows.N++
 }
 
 // AppendArrival appends the row that a new node with features x and the given distinct

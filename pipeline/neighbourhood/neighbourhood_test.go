@@ -392,7 +392,7 @@ func TestOracle(t *testing.T) {
 					if diff := cmp.Diff(want, last(&rows), near); diff != "" {
 						t.Fatalf("node %d with other features and without edges (-want +got)\n%s", v, diff)
 					}
-					w.s.Reader.AppendLike(&rows, w.x[other])
+					w.s.Reader.AppendLike(&rows, 0, w.x[other])
 					if diff := cmp.Diff(w.want(w.g.near[v], w.g.kinds[v], w.features(other), v), last(&rows), near); diff != "" {
 						t.Fatalf("node %d with other features, like the first row (-want +got)\n%s", v, diff)
 					}

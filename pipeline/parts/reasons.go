@@ -88,8 +88,9 @@ var reasoned = figure.New(figure.Figure{
 // Bounds of what is tried for a prediction.
 const (
 	mostAttributes = 48 // those whose columns are the furthest from what is usual
-	mostNeighbours = 8  // those with a label, then the latest
+	mostNeighbours = 6  // those with a label, then the latest
 	mostHeard      = 1 << 12
+	atOnce         = 128 // are predicted together
 )
 
 // reasoner is the observer that finds what moved predictions: it leaves out of a node one attribute, key or neighbour, or the
@@ -104,10 +105,19 @@ type reasoner struct {
 	from      []int                        // columns of the schema's attributes
 	updates   map[int32]structure.Accepted // of the window, the last by node
 
-	tried []trial // scratch
-	gaps  []int
-	views []heads.View
-	odds  []float64
+	tried   []trial // scratch
+	gaps    []int
+	asked   []asked
+	views   []heads.View
+	classes []int32
+	odds    []float64
+}
+
+// asked is a prediction of which reasons are tried, those in tried from one place to below another.
+type asked struct {
+	of       *event.Prediction
+	class    int32
+	from, to int
 }
 
 // none is no class.
@@ -224,11 +234,15 @@ func (r *reasoner) served(x *serve.Entered) {
 			accepted = accepted[1:]
 		}
 		if p := &x.Out.Predictions[i]; r.wants(p) {
-			p.Reasons = r.explain(cmp.Or(r.updates[a.Number], accepted[0]), p)
+			r.try(cmp.Or(r.updates[a.Number], accepted[0]), p)
 			x.Out.Figures.Count(reasoned, 1)
 		}
 		accepted = accepted[1:]
+		if len(r.tried) >= atOnce {
+			r.answer()
+		}
 	}
+	r.answer()
 }
 
 // wants reports whether a prediction is to have reasons.
@@ -243,36 +257,49 @@ func (r *reasoner) wants(p *event.Prediction) bool {
 	return true
 }
 
-// explain returns the reasons of the prediction of a node that came by an event.
-func (r *reasoner) explain(a structure.Accepted, p *event.Prediction) *event.Causes {
-	class := r.class
-	if class == none {
-		class = p.ClassIndex
+// try tries what may have moved the prediction of a node that came by an event. Of the trials the first is the node as it is.
+func (r *reasoner) try(a structure.Accepted, p *event.Prediction) {
+	t := asked{of: p, class: r.class, from: len(r.tried)}
+	if t.class == none {
+		t.class = p.ClassIndex
 	}
-	r.tried = append(r.tried[:0], trial{view: heads.View{Node: a.Number}})
-	r.tryAttributes(a, class)
-	r.tryNeighbours(a.Number, class)
-	r.views = r.views[:0]
+	r.tried = append(r.tried, trial{view: heads.View{Node: a.Number}})
+	r.tryAttributes(a, t.class)
+	r.tryNeighbours(a.Number, t)
+	t.to = len(r.tried)
+	r.asked = append(r.asked, t)
+	for range t.to - t.from {
+		r.classes = append(r.classes, t.class)
+	}
+}
+
+// answer gives the predictions of which reasons were tried those that moved them most.
+func (r *reasoner) answer() {
 	for i := range r.tried {
 		r.views = append(r.views, r.tried[i].view)
 	}
-	r.odds = r.predictor.LogOdds(r.views, class, r.odds)
-	found := r.tried[1:]
-	for i := range found {
-		found[i].reason.By = float32(r.odds[0] - r.odds[1+i])
+	if len(r.views) > 0 {
+		r.odds = r.predictor.LogOdds(r.views, r.classes, r.odds)
 	}
-	slices.SortStableFunc(found, func(a, b trial) int {
-		return cmp.Compare(math.Abs(float64(b.reason.By)), math.Abs(float64(a.reason.By)))
-	})
-	to := &event.Causes{Class: r.model.Classes[class]}
-	for _, t := range found[:min(r.Most, len(found))] {
-		if t.reason.By != 0 {
-			to.List = append(to.List, t.reason)
+	for _, a := range r.asked {
+		found := r.tried[a.from+1 : a.to]
+		for k := range found {
+			found[k].reason.By = float32(r.odds[a.from] - r.odds[a.from+1+k])
+		}
+		slices.SortStableFunc(found, func(a, b trial) int {
+			return cmp.Compare(math.Abs(float64(b.reason.By)), math.Abs(float64(a.reason.By)))
+		})
+		a.of.Reasons = &event.Causes{Class: r.model.Classes[a.class]}
+		for _, t := range found[:min(r.Most, len(found))] {
+			if t.reason.By != 0 {
+				a.of.Reasons.List = append(a.of.Reasons.List, t.reason)
+			}
 		}
 	}
 	clear(r.tried)
 	clear(r.views)
-	return to
+	clear(r.asked)
+	r.tried, r.views, r.asked, r.classes = r.tried[:0], r.views[:0], r.asked[:0], r.classes[:0]
 }
 
 // tryAttributes tries a node without each of its attributes and keys.
@@ -372,14 +399,14 @@ func (r *reasoner) linked(a structure.Accepted, g group, near []int32) (list []i
 }
 
 // tryNeighbours tries a node without each of its neighbours that no key has, and where no label around it is known.
-func (r *reasoner) tryNeighbours(v, class int32) {
+func (r *reasoner) tryNeighbours(v int32, of asked) {
 	near := r.nodes.Graph.Neighbours(v)
 	if len(near) == 0 {
 		return
 	}
 	var byKey []int32
-	for i := range r.tried {
-		byKey = append(byKey, r.tried[i].view.Without...)
+	for _, t := range r.tried[of.from:] {
+		byKey = append(byKey, t.view.Without...)
 	}
 	most := min(mostNeighbours, mostHeard/len(near))
 	for _, labelled := range []bool{true, false} {
@@ -388,13 +415,13 @@ func (r *reasoner) tryNeighbours(v, class int32) {
 				continue
 			}
 			t := trial{reason: event.Cause{What: event.OfNeighbour, Node: r.nodes.ID(u)}, view: heads.View{Node: v, Without: []int32{u}}}
-			r.count(&t.reason, t.view.Without, class)
+			r.count(&t.reason, t.view.Without, of.class)
 			r.tried = append(r.tried, t)
 			most--
 		}
 	}
 	t := trial{reason: event.Cause{What: event.OfLabels}, view: heads.View{Node: v, Unlabelled: true}}
-	r.count(&t.reason, near, class)
+	r.count(&t.reason, near, of.class)
 	r.tried = append(r.tried, t)
 }
 

@@ -34,6 +34,7 @@ type Predictor struct {
 	outputs  []float32               // of the window's arrivals, serving.width numbers each
 	split    []posterior.Uncertainty // of the same
 	again    []float32               // embeddings of nodes that are predicted again
+	tried    []float32               // outputs of those on trial
 	recycled []event.Prediction      // from Engine.Recycle
 }
 
@@ -232,8 +233,8 @@ func (p *Predictor) PredictOne(z []float32, v heads.View) ([]float32, posterior.
 // leastProbability bounds log odds: beyond it they say nothing that could be compared.
 const leastProbability = 1e-12
 
-// LogOdds returns the log odds of a class, in the memory of dst, that would be served for nodes of the graph on trial.
-func (p *Predictor) LogOdds(trials []heads.View, class int32, dst []float64) []float64 {
+// LogOdds returns the log odds of a class each, in the memory of dst, that would be served for nodes of the graph on trial.
+func (p *Predictor) LogOdds(trials []heads.View, classes []int32, dst []float64) []float64 {
 	d, c, width := p.model.Prior.Dim, p.model.Prior.Classes, p.serving.Width()
 	p.again = kernel.Room(p.again, len(trials)*d)
 	for i, v := range trials {
@@ -244,18 +245,19 @@ func (p *Predictor) LogOdds(trials []heads.View, class int32, dst []float64) []f
 		}
 		p.nodes.Graph.EmbedTrial(v.Node, x, v.Without, p.again[i*d:(i+1)*d])
 	}
-	outputs, probs := make([]float32, len(trials)*width), make([]float32, c)
+	p.tried = kernel.Room(p.tried, len(trials)*width)
+	outputs, probs := p.tried, make([]float32, c)
 	p.serving.PredictTrials(trials, posterior.Rows{Z: p.again, Tau: temperatures(nil, p.again, p.model)}, outputs)
 	dst = kernel.Room(dst, len(trials))
 	for i := range dst {
 		p.serving.Probabilities(probs, outputs[i*width+int(p.serving.ServingHead())*c:][:c])
 		others := 0.0 // 1 less the probability would have lost what is next to 1
 		for k, q := range probs {
-			if k != int(class) {
+			if k != int(classes[i]) {
 				others += float64(q)
 			}
 		}
-		dst[i] = double.Log(max(float64(probs[class]), leastProbability)) - double.Log(max(others, leastProbability))
+		dst[i] = double.Log(max(float64(probs[classes[i]]), leastProbability)) - double.Log(max(others, leastProbability))
 	}
 	return dst
 }

@@ -30,7 +30,7 @@ type Config struct {
 	Model    *model.Model
 	Settings pipeline.Config
 	Late     int // steps by which labels come late where they have no times
-	Own      *Own
+	Own      []*Own
 	Capacity Capacity
 	Progress func(step int) // called after each step of the engine
 }
@@ -49,8 +49,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	for _, name := range systems {
 		r.probs[name] = make([]float64, len(cfg.Set.Labels)*len(cfg.Set.Classes))
 	}
-	if cfg.Own != nil {
-		systems, r.probs[cfg.Own.Name] = append(systems, cfg.Own.Name), cfg.Own.Probs
+	for _, own := range cfg.Own {
+		systems, r.probs[own.Name] = append(systems, own.Name), own.Probs
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.serve(ctx) })
@@ -141,8 +141,35 @@ const folds = 5
 // rivals runs the shares of classes and the logistic regression.
 func (r *run) rivals(ctx context.Context) error {
 	s, classes := r.Set, len(r.Set.Classes)
-	trained := s.Training()
-	_, n, err := model.Prepare(trained, nil, "")
+	var known *Known
+	var regression *Logistic
+	return walk(s, r.due, func(k *Known, _ []int32) (err error) {
+		known = k
+		regression, err = NewLogistic(ctx, known, s.Dim, classes, folds, s.Seed)
+		return err
+	}, func(_ int, nodes []int32) error {
+		labels, probs := make([]int32, len(nodes)), make([]float64, len(nodes)*classes)
+		for i, v := range nodes {
+			if labels[i] = s.Labels[v]; s.LabelTime != nil && s.LabelTime[v] == dataset.Never {
+				labels[i] = dataset.Unlabelled
+			}
+		}
+		regression.Predict(nodes, labels, probs)
+		shares := known.Shares(classes)
+		for i, v := range nodes {
+			copy(r.row(logistic, v), probs[i*classes:(i+1)*classes])
+			copy(r.row(Majority, v), shares)
+		}
+		return nil
+	}, func(due []int32) error { return regression.Learn(due) })
+}
+
+// walk goes through a stream as a system without an encoder sees it: begin has what is known before it, and the nodes that
+// are there, step the nodes of each step once they are linked, and learn the labels that came after one, once revealed.
+func walk(
+	s *flags.DataSet, due [][]int32, begin func(*Known, []int32) error, step func(t int, nodes []int32) error, learn func(due []int32) error,
+) error {
+	_, n, err := model.Prepare(s.Training(), nil, "")
 	if err != nil {
 		return err
 	}
@@ -160,28 +187,20 @@ func (r *run) rivals(ctx context.Context) error {
 	for _, v := range before {
 		known.Link(v, links[v])
 	}
-	reveal(r.due[0])
-	regression, err := NewLogistic(ctx, known, s.Dim, classes, folds, s.Seed)
-	if err != nil {
+	reveal(due[0])
+	if err := begin(known, before); err != nil {
 		return err
 	}
 	for t, nodes := range s.Split.Steps {
-		labels, probs := make([]int32, len(nodes)), make([]float64, len(nodes)*classes)
-		for i, v := range nodes {
+		for _, v := range nodes {
 			known.Link(v, links[v])
-			if labels[i] = s.Labels[v]; s.LabelTime != nil && s.LabelTime[v] == dataset.Never {
-				labels[i] = dataset.Unlabelled
-			}
 		}
-		regression.Predict(nodes, labels, probs)
-		shares := known.Shares(classes)
-		for i, v := range nodes {
-			copy(r.row(logistic, v), probs[i*classes:(i+1)*classes])
-			copy(r.row(Majority, v), shares)
+		if err := step(t, nodes); err != nil {
+			return err
 		}
-		if due := r.due[t+1]; len(due) > 0 && t+1 < len(s.Split.Steps) {
+		if due := due[t+1]; len(due) > 0 && t+1 < len(s.Split.Steps) {
 			reveal(due)
-			if err := regression.Learn(due); err != nil {
+			if err := learn(due); err != nil {
 				return err
 			}
 		}

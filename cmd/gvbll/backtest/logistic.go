@@ -40,12 +40,7 @@ func (l *Logistic) columns() int { return 2*l.dim + 2*l.classes + 2 }
 
 // NewLogistic fits what is known, cross-validated in folds drawn from seed.
 func NewLogistic(ctx context.Context, known *Known, dim, classes, folds int, seed uint64) (*Logistic, error) {
-	l := &Logistic{
-		Known: known, ctx: ctx, dim: dim, classes: classes,
-		around: make([]float64, len(known.X)*classes), mean: make([]float64, dim),
-		one: make([]float64, classes), two: make([]float64, classes),
-		score: make([]float64, len(strengths)), waiting: make(map[int32][]float64),
-	}
+	l := unfitted(ctx, known, dim, classes)
 	for range strengths {
 		l.weights = append(l.weights, make([]float64, l.columns()*classes))
 	}
@@ -54,6 +49,16 @@ func NewLogistic(ctx context.Context, known *Known, dim, classes, folds int, see
 		return nil, err
 	}
 	return l, l.refit()
+}
+
+// unfitted returns what has channels and no weights yet.
+func unfitted(ctx context.Context, known *Known, dim, classes int) *Logistic {
+	return &Logistic{
+		Known: known, ctx: ctx, dim: dim, classes: classes,
+		around: make([]float64, len(known.X)*classes), mean: make([]float64, dim),
+		one: make([]float64, classes), two: make([]float64, classes),
+		score: make([]float64, len(strengths)), waiting: make(map[int32][]float64),
+	}
 }
 
 // Predict computes the probabilities of nodes into probs, n × classes. Strengths are compared by the labels, unless

@@ -25,8 +25,23 @@ type Own struct {
 // mostOff is by how much probabilities may miss 1, as rounded ones do.
 const mostOff = 0.01
 
-// ReadOwn reads such a table of nodes of a data set.
-func ReadOwn(path string, set *flags.DataSet) (*Own, error) {
+// ReadOwns reads such tables of nodes of a data set. Each is a system with the name of its file.
+func ReadOwns(paths []string, set *flags.DataSet) (all []*Own, err error) {
+	taken := []string{Served, Majority, logistic}
+	for _, path := range paths {
+		own, err := readOwn(path, set)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(taken, own.Name) {
+			return nil, fmt.Errorf("two systems are called %s: rename one of the files", own.Name)
+		}
+		all, taken = append(all, own), append(taken, own.Name)
+	}
+	return all, nil
+}
+
+func readOwn(path string, set *flags.DataSet) (*Own, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

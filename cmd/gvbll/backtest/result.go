@@ -29,6 +29,8 @@ type Result struct {
 	// Ranked is the class that AUC, AP and Recall are of: the rarer of two; "" for means over classes.
 	Ranked  string   `json:"ranked,omitempty"`
 	Systems []System `json:"systems"`
+
+	run *run
 }
 
 // System is how one system did. AUC, AP and Recall are 0 where one class has all labels.
@@ -107,6 +109,7 @@ func (r *run) result(systems []string) *Result {
 	s := r.Set
 	res := &Result{
 		Data: s.Name, Split: s.Split.How, Model: r.Model.ID, Classes: s.Classes, Train: len(s.Split.Train), Context: len(s.Split.Warmup),
+		run: r,
 	}
 	periods := make([][]int32, min(mostPeriods, len(s.Split.Steps))) // scored nodes
 	notDue := make(map[int32]bool)
@@ -118,7 +121,7 @@ func (r *run) result(systems []string) *Result {
 		p := t * len(periods) / len(s.Split.Steps)
 		for _, v := range nodes {
 			res.Stream++
-			if s.Labels[v] == dataset.Unlabelled || r.Own != nil && !r.Own.Has[v] {
+			if s.Labels[v] == dataset.Unlabelled || slices.ContainsFunc(r.Own, func(own *Own) bool { return !own.Has[v] }) {
 				continue
 			}
 			if s.LabelTime != nil && s.LabelTime[v] == dataset.Never {
