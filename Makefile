@@ -11,7 +11,7 @@ faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 fast = ./gnn/kernel/... ./gnn/snapshot ./gnn/safetensors ./gnn/attributes ./pipeline/setting ./pipeline/figure ./pipeline/event \
 	./pipeline/structure ./pipeline/serve ./pipeline/store ./posterior ./posterior/calibration ./posterior/drift ./topics/wire ./topics/ledger ./topics/intake ./charts
 
-.PHONY: help check test test-kafka crash chaos soak restarts world hostile pictures ci release image
+.PHONY: help check test test-kafka crash chaos soak restarts world hostile digests pictures ci release image
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 12
 check: ## below a minute: build, vet, format, the fast tests
@@ -36,6 +36,8 @@ world: ## topics deleted, recreated, shortened: BROKER=kfake|kafka|kafka1
 	$(faults) world
 hostile: ## floods of hostile records beside a stream
 	$(faults) -v hostile --size 1
+digests: ## digests of the images that Compose and the Dockerfile name, where their registry can be asked
+	.ci/digests --write
 pictures: ## the pictures of README and docs, anew
 	.ci/pictures --write
 ci: ## everything that a change must pass; .ci/run STAGE runs one stage

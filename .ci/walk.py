@@ -30,7 +30,7 @@ SKIP = [
 os.environ.update(GVBLL_EPOCHS="5", GVBLL_FAST="true", GVBLL_HTTP="127.0.0.1:0", GVBLL_LINGER="20ms")
 
 # The program that measures, whose lines presume a checkout, has flags of its own.
-LAB = "env -u GVBLL_BROKERS -u GVBLL_LINGER -u GVBLL_HTTP -u GVBLL_FAST GVBLL_SEEDS=1 lab "
+LAB = "env -u GVBLL_LINGER -u GVBLL_HTTP -u GVBLL_FAST GVBLL_SEEDS=1 lab "
 
 # Demos have a broker of their own.
 DEMO = "env -u GVBLL_BROKERS gvbll demo "

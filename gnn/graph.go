@@ -74,6 +74,15 @@ func Reserve(nodes int) Option {
 	return func(g *Graph) { g.reserve = nodes }
 }
 
+// RowBytes is the memory of a node's row.
+func RowBytes(e Encoder, bfloat16 bool) int {
+	self, aggregate := e.rowLayout()
+	if bfloat16 {
+		return 2*self + 4*aggregate
+	}
+	return 4 * (self + aggregate)
+}
+
 // NewGraph returns an empty graph.
 func NewGraph(encoder Encoder, options ...Option) *Graph {
 	g := &Graph{links: links{nodes: kernel.NewTable[node](1)}, workers: workers{space: make([]workspace, 1)}}

@@ -42,9 +42,12 @@ func specs(n Names, l Layout) []kafka.TopicSpec {
 // otherwise: partitions were added to one of them, or it is the ledger of a graph with shards.
 func Divided(ctx context.Context, c *kafka.Client, n Names) (Names, error) {
 	n.Cells = 0
-	have, err := c.Partitions(ctx, n.All()...)
+	have, err := c.Partitions(ctx, n.Ledger) // whoever has no right to the others may ask for it
 	cells := have[n.Ledger]
 	if err != nil || cells <= 1 {
+		return n, err
+	}
+	if have, err = c.Partitions(ctx, n.All()...); err != nil {
 		return n, err
 	}
 	if have[n.Commands] == 1 {

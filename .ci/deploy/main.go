@@ -87,23 +87,30 @@ func checkChart(root string) error {
 		}
 		fmt.Printf("%s: %d manifests\n", filepath.Base(file), len(manifests))
 	}
+	if lint := action.NewLint().Run([]string{dir}, nil); len(lint.Errors) > 0 { // as a newcomer runs it
+		errs = append(errs, fmt.Errorf("without values: %w", errors.Join(lint.Errors...)))
+	}
 	return errors.Join(append(errs, checkRefused(c))...)
 }
 
 // refused are values that the chart must refuse, and what the error must name.
 var refused = []struct{ values, want string }{
-	{`model: {volume: {emptyDir: {}}}`, "kafka.brokers"},
-	{`{kafka: {brokers: ["kafka:9092"]}, http: {anonymous: true}}`, "model.volume"},
+	{`{image: {repository: r, tag: "1"}, model: {volume: {emptyDir: {}}}}`, "kafka.brokers"},
+	{`{image: {repository: r, tag: "1"}, kafka: {brokers: ["kafka:9092"]}, http: {anonymous: true}}`, "model.volume"},
 	{`kafka: {brokers: ["kafka:9092"], brkers: 1}`, "brkers"},
 	{`kafka: {brokers: ["kafka"]}`, "brokers"},
 	{`replicas: 0`, "replicas"},
 	{`autoscaling: {enabled: true}`, "autoscaling"}, // one worker owns the graph: more are no faster
-	{`{kafka: {brokers: ["k:1"]}, model: {volume: {emptyDir: {}}}}`, "http.configSecret"},
+	{`{image: {repository: r, tag: "1"}, kafka: {brokers: ["k:1"]}, model: {volume: {emptyDir: {}}}}`, "http.configSecret"},
 	{`networkPolicy: {from: []}`, "from"},
 	{`networkPolicy: {egress: {}}`, "egress"},
 	{`settings: {state-dir: /elsewhere}`, "state-dir"},
 	{`settings: {windwo: 20}`, "windwo"},
-	{`{kafka: {brokers: ["k:1"], sasl: {mechanism: plain, user: u}}, model: {volume: {emptyDir: {}}}}`, "passwordSecret"},
+	{`settings: {window: abc}`, "/settings/window"},
+	{`settings: {linger: 20}`, "/settings/linger"},
+	{`{image: {repository: r}, kafka: {brokers: ["k:1"]}}`, "image.tag is required"},
+	{`{image: {tag: "1"}, kafka: {brokers: ["k:1"]}}`, "image.repository is required"},
+	{`{image: {repository: r, tag: "1"}, kafka: {brokers: ["k:1"], sasl: {mechanism: plain, user: u}}, model: {volume: {emptyDir: {}}}}`, "passwordSecret"},
 }
 
 // checkRefused checks that bad values are refused.

@@ -2,6 +2,7 @@ package page
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -19,7 +20,7 @@ type Cell struct {
 }
 
 // Cells returns a handler that serves the cells of a worker as a table, at /, and as JSON, at /v1/cells. Those of the table link to
-// their own pages, under cells/NUMBER/.
+// their own pages, under cells/NUMBER/, of which it has none: whatever else is asked for is a problem that says so.
 func Cells(graph string, list func() []Cell) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /page.css", file("page.css"))
@@ -45,6 +46,10 @@ func Cells(graph string, list func() []Cell) http.Handler {
 			}})
 		}
 		render(w, http.StatusOK, "cells.html", v)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		noSuchPage.because(fmt.Sprintf("%.80q: the pages and the API of cell N are under /cells/N/, of the cells at /; 'gvbll status' says "+
+			"which worker has which", r.URL.Path)).write(w)
 	})
 	return secured(mux)
 }

@@ -89,13 +89,24 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 				audit.Result
 			}{g.Names.Cell, found})
 		default:
-			err = printAudit(p.Out, g.Label(), found)
+			if err = printAudit(p.Out, g.Label(), found); err == nil {
+				err = printWaiting(ctx, p.Out, g)
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// printWaiting says how many events an audit cannot speak of.
+func printWaiting(ctx context.Context, w io.Writer, g look.Graph) error {
+	n, err := look.Waiting(ctx, g)
+	if n > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "%s%s events wait: no window has them yet\n", g.Label(), look.Grouped(int(n)))
+	}
+	return err
 }
 
 // audit audits a graph.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -60,6 +61,12 @@ func testAuditOfTheDemo(t *testing.T, sh *shell) {
 	}
 	if code, _, errs := sh.command("audit", "--brokers", sh.addr, "--model", model, "--checkpoint", model); code != exitFailed || !strings.Contains(errs, "gvbll: audit: checkpoint "+model+": damaged: ") {
 		t.Errorf("audit from a file that is no checkpoint: exit code %d, want %d and the file: %s", code, exitFailed, errs)
+	}
+	events := filepath.Join(dir, "late.jsonl")
+	must(t, os.WriteFile(events, []byte(strings.Repeat(`{"id": "late", "indices": [1]}`+"\n", 3)), 0o600))
+	sh.gvbll("send", "--brokers", sh.addr, "--events", events)
+	if out := sh.gvbll("audit", "--brokers", sh.addr, "--model", model); !strings.Contains(out, "\n3 events wait: no window has them yet\n") {
+		t.Errorf("an audit right after three events were sent says %q", out)
 	}
 	code, out, _ = sh.command("ledger", "--brokers", sh.addr, "--json")
 	if lines := strings.Count(out, "\n"); code != exitOK || int64(lines) != found.Windows || !strings.Contains(out, found.Chain) {

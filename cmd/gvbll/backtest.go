@@ -189,33 +189,32 @@ func (c backtestCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer)
 
 // printBacktest prints the systems beside each other, what serves by class, and NLL over time.
 func printBacktest(out io.Writer, r *backtest.Result, owns []*backtest.Own) error {
-	fmt.Fprintf(out, "%s labels of %s nodes are scored.", look.Grouped(r.Labels), look.Grouped(r.Stream))
+	fmt.Fprintf(out, "%s labels of %s nodes are scored.\n", look.Grouped(r.Labels), look.Grouped(r.Stream))
 	if r.NotDue+r.Never > 0 {
-		fmt.Fprintf(out, " %s of these were not learned: they come after the last node, or never.", look.Grouped(r.NotDue+r.Never))
+		fmt.Fprintf(out, "%s of these were not learned: they come after the last node, or never.\n", look.Grouped(r.NotDue+r.Never))
 	}
 	for _, own := range owns {
 		if own.Lacks == 0 {
 			continue
 		}
-		fmt.Fprintf(out, " %s has no scores of %s more, which are left out for all.", own.Name, look.Grouped(own.Lacks))
+		fmt.Fprintf(out, "%s has no scores of %s more, which are left out for all.\n", own.Name, look.Grouped(own.Lacks))
 	}
 	of := "mean over classes"
 	if r.Ranked != "" {
 		of = "of " + r.Ranked
 	}
-	fmt.Fprintf(out, " AUC, AP and recall: %s.\n\n", of)
+	fmt.Fprintf(out, "AUC, AP and recall: %s.\n\n", of)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	head := "\tright, %\tNLL\tECE\tby chance\tAUC\tAP\trecall in 1 %\t"
-	if c := r.Systems[0].Capacity; c != nil {
-		head += "caught\tof those looked into, %\t"
-	}
-	fmt.Fprintln(w, head)
+	fmt.Fprintln(w, "\tright, %\tNLL\tECE\tby chance\tAUC\tAP\trecall in 1 %\t")
 	for _, s := range r.Systems {
-		fmt.Fprintf(w, "%s\t%.2f\t%.4f\t%.4f\t%.4f\t%.3f\t%.3f\t%.3f\t", s.Name, 100*s.Acc, s.NLL, s.ECE, s.Chance, s.AUC, s.AP, s.Recall)
-		if c := s.Capacity; c != nil {
-			fmt.Fprintf(w, "%.0f (%.3f)\t%.1f\t", c.Caught, c.Recall, 100*c.Precision)
+		fmt.Fprintf(w, "%s\t%.2f\t%.4f\t%.4f\t%.4f\t%.3f\t%.3f\t%.3f\t\n", s.Name, 100*s.Acc, s.NLL, s.ECE, s.Chance, s.AUC, s.AP, s.Recall)
+	}
+	if r.Systems[0].Capacity != nil {
+		fmt.Fprintln(w, "\n\tlooked into\tcaught\tof all, %\tof those looked into, %\t")
+		for _, s := range r.Systems {
+			c := s.Capacity
+			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.1f\t%.1f\t\n", s.Name, c.Looked, c.Caught, 100*c.Recall, 100*c.Precision)
 		}
-		fmt.Fprintln(w)
 	}
 	fmt.Fprint(w, "\n"+backtest.Served+", by class\tlabels\tECE\tby chance\tAUC\tAP\trecall in 1 %\t\n")
 	for _, c := range r.Systems[0].ByClass {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -77,6 +78,14 @@ func testBacktestOfOwnTable(t *testing.T, sh *shell) {
 	said := sh.gvbll(append(args, "--model", model)...)
 	if want := fmt.Sprintf("%.4f", by["gvbll"].NLL); !strings.Contains(said, want) || !strings.Contains(said, "360 of these were not learned") {
 		t.Errorf("the text has no NLL of %s, or not what was not learned:\n%s", want, said)
+	}
+	if !strings.Contains(said, "looked into  caught") {
+		t.Errorf("the text does not say what --capacity caught:\n%s", said)
+	}
+	for line := range strings.Lines(said) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("a line of %d columns is torn in a terminal of 80: %s", n, line)
+		}
 	}
 	picture, err := os.ReadFile(svg)
 	must(t, err)

@@ -153,6 +153,11 @@ func testCells(t *testing.T, sh *shell) {
 	if body := sh.get(url + "/cells/2/v1/nodes/node-7"); !strings.Contains(body, `"node-7"`) {
 		t.Errorf("node-7 of cell 2 is %s", body)
 	}
+	for _, path := range []string{"/v1/status", "/v1/decide", "/cells/7/v1/status", "/cells/x/"} {
+		if body := sh.get(url + path); !strings.Contains(body, `"status":404`) || !strings.Contains(body, "the API of cell N are under /cells/N/") {
+			t.Errorf("%s, which asks no cell: %s, want a problem that says where those of cells are", path, body)
+		}
+	}
 	metrics := sh.get(url + "/metrics")
 	for _, want := range []string{"\ngvbll_arrivals_total 90\n", `gvbll_cells{role="owner"} 3`, "\ngvbll_owner 1\n", `gvbll_level{of="nodes"} `} {
 		if !strings.Contains(metrics, want) {

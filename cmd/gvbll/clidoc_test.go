@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -37,6 +38,9 @@ func TestCommandLineIsDocumented(t *testing.T) {
 	}
 }
 
+// inChart are the definitions of the chart's schema for kinds of values; "text" for any other.
+var inChart = map[string]string{"DURATION": "duration", "NUMBER": "number", "INTEGER": "number"}
+
 // TestChartKnowsTheFlags: the chart's values take the flags of 'gvbll work' and no others, except
 // for those that have values of their own.
 func TestChartKnowsTheFlags(t *testing.T) {
@@ -46,37 +50,45 @@ func TestChartKnowsTheFlags(t *testing.T) {
 	var schema struct {
 		Properties struct {
 			Settings struct {
-				PropertyNames struct {
-					Enum []string
-				}
+				Properties map[string]any
 			}
 		}
 	}
 	must(t, json.Unmarshal(b, &schema))
 	own := []string{
-		"help", "config", "brokers", "prefix", "model", "http", "http-config", "create-topics", "state-dir", "rebase", "checkpoints",
+		"help", "config", "map", "brokers", "prefix", "model", "http", "http-config", "create-topics", "state-dir", "rebase", "checkpoints",
 		"tls", "tls-ca", "tls-cert", "tls-key", "tls-server-name", "sasl-mechanism", "sasl-user", "sasl-password-file",
 		"sasl-token-file", "sasl-token-url", "sasl-token-scope",
 	}
 	var c cli
 	var out lines
 	k := program(&c).Parser(t.Context(), new(flags.Global), (&shell{t: t}).process(&out, &out), func(int) {})
-	want := make(map[string]bool)
+	want := make(map[string]string) // kinds of values
 	for _, n := range append(k.Model.Leaves(true), k.Model.Node) {
 		for _, f := range n.Flags {
 			if (n == k.Model.Node || n.Name == "work") && !slices.Contains(own, f.Name) {
-				want[f.Name] = true
+				want[f.Name] = cmp.Or(inChart[kindOf(f.Target.Type())], "text")
 			}
 		}
 	}
 	if *update {
-		list := wrap(`"`+strings.Join(slices.Sorted(maps.Keys(want)), `", "`)+`"`, 140, "     ")
-		names := regexp.MustCompile(`(?s)("propertyNames": \{"enum": \[\n)(?: {5}"[a-z].*?)(\n {3}\]\},)`)
-		must(t, os.WriteFile(file, names.ReplaceAll(b, []byte("${1}"+list+"${2}")), 0o644))
+		var list []string
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			list = append(list, fmt.Sprintf(`     "%s": {"$ref": "#/definitions/%s"}`, name, want[name]))
+		}
+		names := regexp.MustCompile(`(?s)("settings": \{\n[^{]*"properties": \{\n).*?(\n {3}\},\n {3}"additionalProperties": false)`)
+		must(t, os.WriteFile(file, names.ReplaceAllFunc(b, func(found []byte) []byte {
+			parts := names.FindSubmatch(found)
+			return slices.Concat(parts[1], []byte(strings.Join(list, ",\n")), parts[2])
+		}), 0o644))
 		return
 	}
-	if got := schema.Properties.Settings.PropertyNames.Enum; !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
-		t.Errorf("%s takes the settings %q, want %q", file, got, slices.Sorted(maps.Keys(want)))
+	kinds := make(map[string]any)
+	for name, kind := range want {
+		kinds[name] = map[string]any{"$ref": "#/definitions/" + kind}
+	}
+	if got := schema.Properties.Settings.Properties; !reflect.DeepEqual(got, kinds) {
+		t.Errorf("%s takes the settings %v, want %v", file, got, kinds)
 	}
 }
 

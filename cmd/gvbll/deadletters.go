@@ -20,9 +20,10 @@ type deadLettersCmd struct {
 	Kafka flags.Inputs `embed:""`
 	Cell  flags.Cell   `embed:""`
 
-	Reason []string `help:"List only records that were refused for one of these reasons." placeholder:"REASON"`
-	JSON   bool     `help:"Print one JSON object a line, to be edited and given to --resend." name:"json"`
-	Resend string   `help:"@dead_letters_resend" type:"path" placeholder:"FILE"`
+	Reason   []string `help:"List only records that were refused for one of these reasons." placeholder:"REASON"`
+	JSON     bool     `help:"Print one JSON object a line, to be edited and given to --resend." name:"json"`
+	NoFollow bool     `help:"As 'gvbll tail' has it: the list always ends."`
+	Resend   string   `help:"@dead_letters_resend" type:"path" placeholder:"FILE"`
 }
 
 var deadLettersHelp = flags.Texts{

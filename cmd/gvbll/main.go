@@ -32,6 +32,7 @@ type cli struct {
 	Audit       auditCmd       `cmd:"" help:"@cli_audit" group:"operate"`
 	Rebase      rebaseCmd      `cmd:"" help:"Begin an epoch of the ledger, of another program, model or settings." group:"operate"`
 	Inspect     inspectCmd     `cmd:"" help:"Describe a model file." group:"operate"`
+	Size        sizeCmd        `cmd:"" help:"Compute what a graph takes: memory by part, disk, network." group:"operate"`
 	DeadLetters deadLettersCmd `cmd:"" help:"List the records that were refused, and why, or send them again." group:"operate"`
 	Promote     promoteCmd     `cmd:"" help:"Let the shadow model serve." group:"operate"`
 	Forget      forgetCmd      `cmd:"" help:"Erase nodes exactly, by replaying the stream without them." group:"operate"`

@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
@@ -163,6 +164,13 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	cfg.Local.Unwatched, cfg.Local.Embeddings = !w.Watch, what == embedding
 	if err := pipeline.Compatible(models...); err != nil {
 		return err
+	}
+	by, err := parts.ParseBy(cfg.By)
+	if err != nil {
+		return err
+	}
+	if unknown := by.Unknown(models[0]); unknown != "" {
+		p.Log.Warn(unknown)
 	}
 	schemas, err := w.Registry.Open(ctx, p)
 	if err != nil {

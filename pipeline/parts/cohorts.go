@@ -66,6 +66,27 @@ func ParseBy(text string) (b By, err error) {
 	return b, nil
 }
 
+// Unknown says that a model has no attribute of this name, so that only events that have one all the same are told apart; "" if it has.
+func (b By) Unknown(m *model.Model) string {
+	if b.Attribute == "" || b.Attribute == ByID {
+		return ""
+	}
+	var known []string
+	if m.Schema != nil {
+		for i := range m.Schema.Attributes {
+			known = append(known, m.Schema.Attributes[i].Name)
+		}
+	}
+	if slices.Contains(known, b.Attribute) {
+		return ""
+	}
+	text := fmt.Sprintf("--by %.64q is no attribute of the model: nodes without one are (none)", b.Attribute)
+	if meant := spelling.Meant(b.Attribute, known); meant != "" {
+		text += fmt.Sprintf("; did you mean %.64q?", meant)
+	}
+	return text
+}
+
 // DeclareBy declares the text of a By.
 func DeclareBy(l *setting.List, text *string) {
 	check := func(text string) error {

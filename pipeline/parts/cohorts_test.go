@@ -99,6 +99,24 @@ func TestValuesOfCohorts(t *testing.T) {
 	}
 }
 
+// TestUnknownBy: an attribute that the model lacks is said, with the one that was meant if one is near.
+func TestUnknownBy(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "id:": "", "country,values=5": "", "class=fraud": "",
+		"contry":          "; did you mean \"country\"?",
+		"country,country": "--by \"country,country\" is no attribute of the model",
+		"tenant":          "--by \"tenant\" is no attribute of the model: nodes without one are (none)",
+	} {
+		by, err := parts.ParseBy(text)
+		if got := by.Unknown(fraud()); err != nil || !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("--by %s: %q, %v, want %q", text, got, err, want)
+		}
+	}
+	if got := (parts.By{Attribute: "country"}).Unknown(&model.Model{}); got == "" {
+		t.Error("nothing is said where the model has features without names")
+	}
+}
+
 // TestParseBy: an attribute may have commas; classes and the number of values stand behind it, or alone.
 func TestParseBy(t *testing.T) {
 	for text, want := range map[string]parts.By{

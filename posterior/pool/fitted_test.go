@@ -206,3 +206,42 @@ func stateIsChecked(t *testing.T, scale scale) {
 		}
 	}
 }
+
+// TestFewLabelsPayForPasses: what training cost is owed by no label of the stream, also where a factor costs as much as a hundred
+// labels pay; and where labels are few, each pays for more.
+func TestFewLabelsPayForPasses(t *testing.T) {
+	const features = 150
+	passes := func(few float64) (trained, streamed uint64) {
+		rng := rand.New(rand.NewPCG(8, 9))
+		rows := func(n int) (b Batch) {
+			b.N = n
+			for range n {
+				y := rng.IntN(2)
+				for range features {
+					b.X.Dense = append(b.X.Dense, float32(rng.NormFloat64()+.2*float64(y)))
+				}
+				b.Labels = append(b.Labels, int32(y))
+			}
+			return b
+		}
+		f := newFitted(Fitted{
+			Blocks: []Block{OwnFeatures, constant}, Scale: Standard, Strengths: []float64{100, 10}, Rows: 512, Work: 49152, Few: few,
+			TrainingPasses: 60,
+		}, Shape{Classes: 2, Features: features})
+		training := rows(60)
+		f.train(&training)
+		trained = f.solver.(*newton).passes
+		for range 10 {
+			b := rows(6)
+			f.learn(&b, 1)
+		}
+		return trained, f.solver.(*newton).passes
+	}
+	trained, streamed := passes(0)
+	if streamed <= trained {
+		t.Errorf("%d passes in training, and 60 labels of the stream pay for none", trained)
+	}
+	if _, more := passes(1000); more < streamed+4 {
+		t.Errorf("%d passes where few labels pay for more, %d where they do not", more, streamed)
+	}
+}

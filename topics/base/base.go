@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -386,13 +387,13 @@ func (b *Base) Open(name string) (io.ReaderAt, int64, error) {
 	return nil, 0, fmt.Errorf("%s has no file %q", b.Name, name)
 }
 
-// Copy copies a file of a base that was fetched to a path.
-func (b *Base) Copy(name, path string) error {
+// Copy copies a file of a base that was fetched to one in a folder, under the last part of its name.
+func (b *Base) Copy(name string, to *os.Root) error {
 	r, size, err := b.Open(name)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := to.OpenFile(path.Base(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -51,5 +50,10 @@ func (b *Base) fetch(ctx context.Context, dir string, p part, list []chunk) erro
 	if len(data) < int(list[0].offset) || !intact(data[list[0].offset:], list) {
 		return fmt.Errorf("its part %s: %w", p.Name, errDamaged)
 	}
-	return os.WriteFile(filepath.Join(dir, p.Name), data, 0o600)
+	root, err := os.OpenRoot(dir) // the name is one of the store's
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.WriteFile(p.Name, data, 0o600)
 }

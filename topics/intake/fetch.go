@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -29,13 +30,14 @@ func bytesOf(partitions int) int {
 // spareBlocks is how many blocks are kept for the next fetches.
 const spareBlocks = 8
 
-// recordBytes is the memory of one record in a block besides its key, its value and
-// its decoded lists: the event, its origin, its verdict. Each header adds headerBytes,
-// because it is stored twice.
-const (
-	recordBytes = 400
-	headerBytes = 2 * 48
-)
+// headerBytes is the memory of a header, which is stored twice.
+const headerBytes = 2 * 48
+
+// recordBytes returns the memory of one record in a block besides its key, its value and its decoded lists: the record, which
+// its leader's share has too, the event, its origin, its verdict and its time.
+func recordBytes[E any]() int {
+	return int(2*unsafe.Sizeof(kafka.Record{}) + unsafe.Sizeof(*new(E)) + unsafe.Sizeof(event.Origin{}) + unsafe.Sizeof(verdict{}) + 8)
+}
 
 // lookEvery is the interval at which a topic is checked for new partitions.
 const lookEvery = time.Second
@@ -160,7 +162,7 @@ func (r *fetcher[E]) discover(ctx context.Context, known int) int {
 func (b *block[E]) decode(d *wire.Decoder, src *source[E]) {
 	records := b.answer.Records
 	n := len(records)
-	b.left, b.bytes = n, n*recordBytes
+	b.left, b.bytes = n, n*recordBytes[E]()
 	b.origins, b.events, b.refused = resize(b.origins, n), resize(b.events, n), resize(b.refused, n)
 	b.memory.Reset()
 	b.unknown.reset()

@@ -514,8 +514,8 @@ func TestFullTopic(t *testing.T) {
 		if got := countOnce(t, d.windows); got != n {
 			t.Errorf("%d events are in windows, want %d", got, n)
 		}
-		if d.Nodes.store.held != 2 || d.Nodes.bytes > 4*recordBytes {
-			t.Errorf("%d records of %d bytes are held, want 2 of at most %d", d.Nodes.store.held, d.Nodes.bytes, 4*recordBytes)
+		if d.Nodes.store.held != 2 || d.Nodes.bytes > 4*recordBytes[event.Node]() {
+			t.Errorf("%d records of %d bytes are held, want 2 of at most %d", d.Nodes.store.held, d.Nodes.bytes, 4*recordBytes[event.Node]())
 		}
 	})
 }
@@ -543,8 +543,8 @@ func TestHeldRecordKeepsItsBlock(t *testing.T) {
 			addNext(t, &d.Nodes, nodes, next, []int{each})
 			d.cutAll(t)
 		}
-		if d.Nodes.store.held != blocks+1 || d.Nodes.bytes < blocks*each*recordBytes {
-			t.Errorf("%d records and %d bytes are held, want %d and at least %d", d.Nodes.store.held, d.Nodes.bytes, blocks+1, blocks*each*recordBytes)
+		if d.Nodes.store.held != blocks+1 || d.Nodes.bytes < blocks*each*recordBytes[event.Node]() {
+			t.Errorf("%d records and %d bytes are held, want %d and at least %d", d.Nodes.store.held, d.Nodes.bytes, blocks+1, blocks*each*recordBytes[event.Node]())
 		}
 		if b := d.Nodes.store.buffers[0]; b.consumed != 0 || len(b.beyond) != blocks {
 			t.Errorf("consumed up to %d with %d ranges beyond, want 0 and %d", b.consumed, len(b.beyond), blocks)

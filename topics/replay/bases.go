@@ -208,11 +208,16 @@ func (s *states) scratch(ctx context.Context) (string, error) {
 
 // copyBlocks copies the files of a base that the state refers to into a folder.
 func copyBlocks(b *base.Base, folder string) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	for _, f := range b.Files() {
 		if f.Name == stateFile {
 			continue
 		}
-		if err := b.Copy(f.Name, filepath.Join(folder, filepath.Base(f.Name))); err != nil {
+		if err := b.Copy(f.Name, root); err != nil {
 			return err
 		}
 	}

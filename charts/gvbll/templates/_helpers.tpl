@@ -17,7 +17,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "gvbll.image" -}}
-{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- if and (eq .Chart.AppVersion "dev") (not .Values.image.tag) (not .Values.image.digest) }}
+{{- fail "image.tag is required: this chart is of a checkout, and the image's version is what you gave to docker build" }}
+{{- end -}}
+{{ .Values.image.repository | required "image.repository is required: an image that you built and pushed (docs/kubernetes.md), such as registry.example/gvbll" }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{- define "gvbll.serviceAccount" -}}

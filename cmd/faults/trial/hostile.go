@@ -56,6 +56,9 @@ const (
 	// peakMB bounds the worker's resident size under records that it need not keep: what
 	// the queues hold as fetched and decoded, a window's dead letters, and as much garbage.
 	peakMB = 1200
+	// queueMB is what a second topic that is flooded with small records adds: four blocks of some 50,000 records, each of
+	// 0.8 KB as fetched and decoded, and garbage of them.
+	queueMB = 400
 	// nodeBytes bounds what an attack adds to it for each node that it adds to the graph.
 	nodeBytes = 4 << 10
 	// slowest is the longest that a node of the stream may wait for its prediction, and
@@ -87,7 +90,36 @@ func (s *Setup) attacks(size float64) []attack {
 		collide = append(collide, colliding(i))
 	}
 	orphans := million + waitingLabels
-	return []attack{
+	distinct := []attack{
+		{
+			name: "questions about unknown nodes", records: million,
+			put: func(out *sender, i int) {
+				out.node(&event.Node{ID: event.ID{Num: int64(math.MinInt64 + i)}, Featureless: true, Predict: true})
+			},
+			dead: map[event.Reason]int{event.UnknownNode: million}, boundMB: peakMB,
+		},
+		{
+			name: "edges between unknown nodes", records: million,
+			put: func(out *sender, i int) {
+				id := event.ID{Num: int64(math.MinInt64 + i)}
+				out.node(&event.Node{ID: id, Edges: []event.Edge{{Source: id, Target: hub}}})
+			},
+			boundMB: peakMB,
+		},
+		{
+			name: "names of unknown fields", records: million,
+			put: func(out *sender, i int) {
+				out.put(out.g.names.Labels, nil, fmt.Appendf(nil, `{"node":"hub","class":"none","field %d":1}`, i), -1)
+			},
+			dead: map[event.Reason]int{event.UnknownClass: million}, boundMB: peakMB,
+		},
+	}
+	return slices.Concat(distinct, []attack{
+		{
+			name: "questions, edges and names at once", records: 3 * million,
+			put:  func(out *sender, i int) { distinct[i%3].put(out, i/3) },
+			dead: map[event.Reason]int{event.UnknownNode: million, event.UnknownClass: million}, boundMB: peakMB + queueMB,
+		},
 		{name: "no attack", boundMB: peakMB},
 		{
 			name: "a million neighbours in one event, and in parts", records: 20 + 4*16,
@@ -130,28 +162,6 @@ func (s *Setup) attacks(size float64) []attack {
 			dead: map[event.Reason]int{event.UnknownClass: 10 * million}, boundMB: peakMB,
 		},
 		{
-			name: "questions about unknown nodes", records: million,
-			put: func(out *sender, i int) {
-				out.node(&event.Node{ID: event.ID{Num: int64(math.MinInt64 + i)}, Featureless: true, Predict: true})
-			},
-			dead: map[event.Reason]int{event.UnknownNode: million}, boundMB: peakMB,
-		},
-		{
-			name: "edges between unknown nodes", records: million,
-			put: func(out *sender, i int) {
-				id := event.ID{Num: int64(math.MinInt64 + i)}
-				out.node(&event.Node{ID: id, Edges: []event.Edge{{Source: id, Target: hub}}})
-			},
-			boundMB: peakMB,
-		},
-		{
-			name: "names of unknown fields", records: million,
-			put: func(out *sender, i int) {
-				out.put(out.g.names.Labels, nil, fmt.Appendf(nil, `{"node":"hub","class":"none","field %d":1}`, i), -1)
-			},
-			dead: map[event.Reason]int{event.UnknownClass: million}, boundMB: peakMB,
-		},
-		{
 			name: "ids that collide, of nodes and of labels without a node", records: orphans + len(collide),
 			put: func(out *sender, i int) {
 				if i < len(collide) {
@@ -177,7 +187,7 @@ func (s *Setup) attacks(size float64) []attack {
 			},
 			nodes: come, boundMB: peakMB + million*nodeBytes>>20,
 		},
-	}
+	})
 }
 
 // Hostile serves a stream, and beside it what somebody sends who wants the worker to end, to

@@ -53,6 +53,9 @@ var otherVariables = []string{
 	"GVBLL_KAFKA", "GVBLL_KAFKA_TOOL", "GVBLL_SCREENSHOTS", "GVBLL_TEST_AS_PROGRAM",
 }
 
+// connection matches the variables of a connection to Kafka.
+var connection = regexp.MustCompile(`^GVBLL_(BROKERS|PREFIX|TLS\w*|SASL_\w+)$`)
+
 // serviceVariable matches the variables that Kubernetes and Docker set for a service
 // whose name begins with gvbll.
 var serviceVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT\w*)$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
@@ -69,8 +72,12 @@ func (e environment) Validate(app *kong.Application) error {
 		}
 	}
 	var wrong []string
+	connects := slices.Contains(known, variable("brokers"))
 	for _, entry := range e.Env {
 		name, _, _ := strings.Cut(entry, "=")
+		if !connects && connection.MatchString(name) { // exported for programs that do
+			continue
+		}
 		if strings.HasPrefix(name, variablePrefix) && !slices.Contains(known, name) && !serviceVariable.MatchString(name) {
 			wrong = append(wrong, name)
 		}

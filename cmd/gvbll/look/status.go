@@ -392,10 +392,18 @@ func (p *statusPeriod) usual() string {
 	return fmt.Sprintf("%s %.4f", cut(shown(p.Majority.Class), 20), p.Majority.Share)
 }
 
+// muchMajority is the share of a class above which accuracy says next to nothing of the others, toldApart the AUC from which on
+// one of these is told apart.
+const muchMajority, toldApart = 0.9, 0.7
+
 // noBetter says so if what served was right no more often than the most frequent class alone would have
-// been, "" if it was, or if labels are few.
+// been, "" if it was, or if labels are few, or where a class is rare and ranked: then accuracy says next to nothing.
 func (p *statusPeriod) noBetter() string {
 	if p.Majority == nil || p.Labels < enoughLabels || p.Acc > p.Majority.Share {
+		return ""
+	}
+	told := func(r ranked) bool { return r.AUC >= toldApart }
+	if p.Majority.Share > muchMajority && slices.ContainsFunc(p.Classes, told) {
 		return ""
 	}
 	return fmt.Sprintf("what serves is right for %.1f%%, no better than always saying %s (%.1f%%)", 100*p.Acc,
@@ -435,6 +443,15 @@ func lagOf(ctx context.Context, client *kafka.Client, names topics.Names) ([]par
 		return cmp.Or(slices.Index(inputs, a.Topic)-slices.Index(inputs, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	return lags, nil
+}
+
+// Waiting returns how many events no window has yet.
+func Waiting(ctx context.Context, g Graph) (n int64, err error) {
+	lags, err := lagOf(ctx, g.Client, g.Names)
+	for _, l := range lags {
+		n += l.Events
+	}
+	return n, err
 }
 
 // countRecords counts the committed records from ≤ offset < to of a partition.

@@ -206,6 +206,13 @@ func TestMajority(t *testing.T) {
 		{of(199, 10, 180), ""},
 		{of(0, 0, 0), ""},
 	} {
+		if c.note != "" { // what ranks a rare class well is better than that, whatever its accuracy
+			ranks := *c.period
+			ranks.Classes = []ranked{{Class: "fraud", AUC: .922}}
+			if got := ranks.noBetter(); got != "" {
+				t.Errorf("with an AUC of .922: %q, want nothing", got)
+			}
+		}
 		if got := c.period.noBetter(); got != c.note {
 			t.Errorf("of %d labels, %.3f right: %q, want %q", c.period.Labels, c.period.Acc, got, c.note)
 		}

@@ -182,15 +182,11 @@ func (f *fleet) pages() http.Handler {
 		rest, of := strings.CutPrefix(r.URL.Path, "/cells/")
 		text, _, inside := strings.Cut(rest, "/")
 		number, err := strconv.ParseInt(text, 10, 32)
-		if !of || !inside || err != nil {
-			table.ServeHTTP(w, r)
-			return
-		}
 		f.mu.Lock()
 		x := f.list[int32(number)]
 		f.mu.Unlock()
-		if x == nil {
-			http.Error(w, fmt.Sprintf("cell %d is with another worker: 'gvbll status' says which", number), http.StatusNotFound)
+		if !of || !inside || err != nil || x == nil {
+			table.ServeHTTP(w, r)
 			return
 		}
 		x.handler.ServeHTTP(w, r)

@@ -28,7 +28,7 @@ const (
 )
 
 // Users have the permissions that Allow grants, and log in with any mechanism.
-var Users = []string{"owner", "worker", "sender", "reader"}
+var Users = []string{"owner", "worker", "sender", "reader", "resender", "operator"}
 
 var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
