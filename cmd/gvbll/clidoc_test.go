@@ -92,18 +92,6 @@ func TestChartKnowsTheFlags(t *testing.T) {
 	}
 }
 
-// wrap breaks a text at spaces into lines of at most so many columns behind an indent.
-func wrap(text string, columns int, indent string) string {
-	lines, at := []string{""}, 0
-	for _, word := range strings.Fields(text) {
-		if lines[at] != "" && len(lines[at])+1+len(word) > columns {
-			lines, at = append(lines, ""), at+1
-		}
-		lines[at] = strings.TrimPrefix(lines[at]+" "+word, " ")
-	}
-	return indent + strings.Join(lines, "\n"+indent)
-}
-
 // commandLine returns the text of docs/cli.md.
 func commandLine(k *kong.Kong) string {
 	var b strings.Builder
