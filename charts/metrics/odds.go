@@ -14,7 +14,8 @@ import (
 )
 
 // odds are the metrics of what was served for the classes that have bins of log odds: the one that is acted on, those that --by names, and
-// the rarest two. They add up over time and over workers. PromQL has no sum over the bins above one, but it has differences: so a bin has the counts of all
+// the rarest two. They add up over time and over workers. PromQL has no sum over the bins above one, but it has
+// differences: so a bin has the counts of all
 // from it on, and the label next says from which bin on they are to be taken off.
 type odds struct {
 	rows, positives *prometheus.CounterVec                   // of a class

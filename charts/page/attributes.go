@@ -35,7 +35,8 @@ func (a *Attribute) Shares() (missing, trained, moved float64) {
 }
 
 // Cost returns by how much the shift of the attribute since training raised the mean log loss of labels, of all of which the
-// sums are given: how much more often its values are odd than in training, times by how much worse such labels are than others. It is not ok
+// sums are given: how much more often its values are odd than in training, times by how much worse such labels are than
+// others. It is not ok
 // where labels of either are few.
 func (a *Attribute) Cost(all *calibration.Tally) (nats float64, ok bool) {
 	odd, others := float64(a.Odd), float64(all.Labels-a.Odd)

@@ -183,7 +183,8 @@ func printAudit(w io.Writer, label string, found audit.Result) error {
 			parts = append(parts, fmt.Sprintf("%d windows of another program, settings or model: each record is in "+
 				"one window, each arrival has one of %d predictions", left, e.Checked))
 		}
-		fmt.Fprintf(w, "%sepoch %d, from window %d on (%s): %s\n", label, e.Number, e.First, cmp.Or(e.Why, "the first"), strings.Join(parts, "; "))
+		fmt.Fprintf(w, "%sepoch %d, from window %d on (%s): %s\n", label, e.Number, e.First, cmp.Or(e.Why, "the first"),
+			strings.Join(parts, "; "))
 	}
 	fmt.Fprint(w, label)
 	if found.Base != "" {

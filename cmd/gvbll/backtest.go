@@ -37,12 +37,15 @@ type backtestTables struct {
 }
 
 var backtestHelp = flags.Texts{
-	"backtest_model": "Model file of 'gvbll train' with the same data flags, in place of a training. One that was trained on nodes of the " +
+	"backtest_model": "Model file of 'gvbll train' with the same data flags, in place of a training. One that was " +
+		"trained on nodes of the " +
 		"stream is refused.",
-	"backtest_scores": "Your own probabilities, to stand beside: a table in csv with a column node and one for each class; of two classes " +
+	"backtest_scores": "Your own probabilities, to stand beside: a table in csv with a column node and one for each " +
+		"class; of two classes " +
 		"one is enough. Give it once for each such table.",
 	"backtest_predictions": "File to write what each system said of each node into, in csv.",
-	"backtest_rows": "Write what logistic sees of each node as it comes into this file, in csv, and end: step 0 is what is there before the " +
+	"backtest_rows": "Write what logistic sees of each node as it comes into this file, in csv, and end: step 0 is " +
+		"what is there before the " +
 		"stream, and due the step after which the label is known. A system fitted on it has the labels that --scores is held against.",
 	"backtest_capacity": "How many nodes can be looked into, such as 50/d: how many of the rarest class are among those that are most " +
 		"probably of it.",
@@ -51,7 +54,8 @@ var backtestHelp = flags.Texts{
 // Help is shown by gvbll backtest --help.
 func (backtestCmd) Help() string {
 	return "Trains on the labels that have come by --train-until, and replays the nodes after it as a stream without Kafka: each node is " +
-		"scored as it was served, and labels are learned when they come. Beside it, on the same stream: the majority, always with the shares " +
+		"scored as it was served, and labels are learned when they come. Beside it, on the same stream: the majority, " +
+			"always with the shares " +
 		"of the labels so far; logistic, a regression on a node, its neighbours and their labels, refitted after each step; and --scores."
 }
 
@@ -68,7 +72,8 @@ func (c backtestCmd) check(g flags.Given) error {
 		return err
 	}
 	return g.Check(flags.NoEffect(c.Tables.Rows != "", "no effect with --rows, which runs nothing: leave out one of them",
-		"model", "scores", "capacity", "picture", "predictions", "json"), flags.NoEffect(c.Model != "", "no effect on --model, which is trained: leave out one of them", "encoder", "head", "epochs"))
+		"model", "scores", "capacity", "picture", "predictions", "json"),
+			flags.NoEffect(c.Model != "", "no effect on --model, which is trained: leave out one of them", "encoder", "head", "epochs"))
 }
 
 // Run runs the backtest.
@@ -170,7 +175,8 @@ func (c backtestCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer)
 		return nil, err
 	}
 	if fmt.Sprint(m.Classes) != fmt.Sprint(set.Classes) {
-		return nil, fmt.Errorf("--model %s: its classes are %.200q, those of the data %.200q: train on these data", c.Model, m.Classes, set.Classes)
+		return nil, fmt.Errorf("--model %s: its classes are %.200q, those of the data %.200q: train on these data",
+			c.Model, m.Classes, set.Classes)
 	}
 	seen, all := 0, 0
 	for _, step := range set.Split.Steps {
@@ -181,7 +187,8 @@ func (c backtestCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer)
 		}
 	}
 	if seen > 0 {
-		return nil, fmt.Errorf("--model %s: it was trained on %s of the %s nodes of the stream (%s, here %s): give the flags of its training, "+
+		return nil, fmt.Errorf("--model %s: it was trained on %s of the %s nodes of the stream (%s, here %s): give the " +
+			"flags of its training, "+
 			"or leave --model out", c.Model, look.Grouped(seen), look.Grouped(all), m.Training.Split, set.Split.How)
 	}
 	return m, nil
@@ -236,7 +243,8 @@ func printBacktest(out io.Writer, r *backtest.Result, owns []*backtest.Own) erro
 		for _, x := range s.OverTime {
 			nll = append(nll, x.NLL)
 		}
-		if _, err := fmt.Fprintf(out, "%12s  %s  %.4f → %.4f\n", s.Name, look.Spark(nll, 0, most, 40), nll[0], nll[len(nll)-1]); err != nil {
+		if _, err := fmt.Fprintf(out, "%12s  %s  %.4f → %.4f\n", s.Name, look.Spark(nll, 0, most, 40), nll[0],
+			nll[len(nll)-1]); err != nil {
 			return err
 		}
 	}

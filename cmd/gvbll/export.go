@@ -27,7 +27,8 @@ var exportHelp = flags.Texts{
 
 // Help is shown by gvbll export --help.
 func (exportCmd) Help() string {
-	return "Writes the graph that a ledger has as a data set, with the nodes' ids, latest features, labels, kinds and weights of edges, and " +
+	return "Writes the graph that a ledger has as a data set, with the nodes' ids, latest features, labels, kinds and " +
+		"weights of edges, and " +
 		"event times (windows, if no event has a time), and a split: nodes that came as context are for training, " +
 		"the others are the stream. 'gvbll train --data' reads it, and so do other programs (docs/datasets.md)."
 }

@@ -83,16 +83,19 @@ var sizeParts = []struct {
 	name, what, formula string
 	bytes               func(s *sizing) float64
 }{
-	{"rows", "the row of a node", "GraphSAGE 12 h, GCN 4 h, h the hidden width; with `--rows bfloat16` a third less, GCN a half", func(s *sizing) float64 {
+	{"rows", "the row of a node", "GraphSAGE 12 h, GCN 4 h, h the hidden width; with `--rows bfloat16` a third less, " +
+		"GCN a half", func(s *sizing) float64 {
 		return float64(s.Nodes) * float64(gnn.RowBytes(s.m.NodeEncoder(), s.BFloat16))
 	}},
 	{"edges", "edges", "4 for each of an edge's two ends, a quarter of the lists' room is empty: 10.7 an edge", func(s *sizing) float64 {
 		return float64(s.Edges) * 2 * 4 / .75
 	}},
-	{"nodes", "a node besides", "32 of the graph, 8 of labels, 15 of its id (integers; a string takes 80 and its length more)", func(s *sizing) float64 {
+	{"nodes", "a node besides", "32 of the graph, 8 of labels, 15 of its id (integers; a string takes 80 and its " +
+		"length more)", func(s *sizing) float64 {
 		return float64(s.Nodes) * (32 + 8 + 15)
 	}},
-	{"around", "what a pool's heads read around a node", "4 + 5 C, C the number of classes; where they read features, 4 for each more, or 20 and of sparse ones 10.7 for each that is not 0", func(s *sizing) float64 {
+	{"around", "what a pool's heads read around a node", "4 + 5 C, C the number of classes; where they read features, " +
+		"4 for each more, or 20 and of sparse ones 10.7 for each that is not 0", func(s *sizing) float64 {
 		if s.m.Pool == nil {
 			return 0
 		}
@@ -108,7 +111,8 @@ var sizeParts = []struct {
 	{"waiting", "a prediction that waits for its label", "48, and 4 for each node", func(s *sizing) float64 {
 		return 48*s.waiting() + 4*float64(s.Nodes)
 	}},
-	{"served", "its embedding and what every head gave", "4 (d_e + C·heads), with a pool 2 C more; in files beyond `--pending memory=`", func(s *sizing) float64 {
+	{"served", "its embedding and what every head gave", "4 (d_e + C·heads), with a pool 2 C more; in files beyond " +
+		"`--pending memory=`", func(s *sizing) float64 {
 		return min(s.rows(), float64(s.Pending.Memory))
 	}},
 	{"garbage", "garbage before it is collected", "256 MiB or 5 % of what is live, whichever is more", nil},
@@ -168,7 +172,8 @@ func (c sizeCmd) Run(p flags.Process) error {
 	for _, group := range []struct {
 		title string
 		parts []part
-	}{{"memory", append(all.Memory, part{"together", all.Total})}, {"disk, with --state-dir", all.Disk}, {"network, of each node that comes", all.Network}} {
+	}{{"memory", append(all.Memory, part{"together", all.Total})}, {"disk, with --state-dir", all.Disk},
+		{"network, of each node that comes", all.Network}} {
 		fmt.Fprintln(w, group.title)
 		for _, x := range group.parts {
 			fmt.Fprintf(w, "  %s\t%s\n", x.Name, inUnits(x.Bytes))

@@ -33,7 +33,8 @@ type tableCmd struct {
 }
 
 var tableHelp = flags.Texts{
-	"table_delay": "Time between a node and its label, such as 30d, or a number of steps. Left out, labels come at their own times where the " +
+	"table_delay": "Time between a node and its label, such as 30d, or a number of steps. Left out, labels come at " +
+		"their own times where the " +
 		"data set has a column label_time, and else at once.",
 	"table_learn_lag": "Steps by which GVBLL and the pools learn labels late, as 'gvbll work --learn-lag' does by windows.",
 	"table_label_rates": "Shares of the labels of classes that come, such as ok=0.1; all of those of other classes. The system " +
@@ -81,7 +82,8 @@ var planHelp = flags.Texts{
 		"words-none and so on have 600 binary words as features instead of 128 numbers.",
 	"plan_protocol": "What embeddings see: strict, the graph of the nodes that have arrived, or full, the whole graph. Training " +
 		"sees the training nodes alone with either; with transductive it sees the whole graph, too, and the training nodes' labels.",
-	"plan_train_until": "Train on the nodes before this time whose labels have come by then: a date such as 2025-11-20, or a time as the data set has it.",
+	"plan_train_until": "Train on the nodes before this time whose labels have come by then: a date such as " +
+		"2025-11-20, or a time as the data set has it.",
 	"plan_train_share": "Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps " +
 		"the split of the data set (docs/datasets.md).",
 	"plan_steps":     "Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md).",

@@ -202,7 +202,8 @@ func (d *Dataset) ParseTime(text string) (float64, error) {
 	case isDate:
 		ms, ok := d.unit()
 		if !ok {
-			return 0, fmt.Errorf("%.40q is a date, and times go from %v to %v: give one of these", text, slices.Min(d.Time), slices.Max(d.Time))
+			return 0, fmt.Errorf("%.40q is a date, and times go from %v to %v: give one of these", text,
+				slices.Min(d.Time), slices.Max(d.Time))
 		}
 		at /= ms
 	}
@@ -222,7 +223,8 @@ func (d *Dataset) FormatTime(at float64) string {
 func (d *Dataset) DelayLabels(by float64) error {
 	ms, ok := d.unit()
 	if !ok {
-		return errors.New("the nodes have no times with a unit (a column time, with dates or milliseconds since 1970): give a number of steps")
+		return errors.New("the nodes have no times with a unit (a column time, with dates or milliseconds since 1970): " +
+			"give a number of steps")
 	}
 	own := d.LabelTime
 	d.LabelTime = make([]float64, len(d.Time))

@@ -221,7 +221,8 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	}
 	a.audited.Elsewhere++
 	theirs, ours := a.replay.Stretch().Settings().All, a.cfg.Terms.Settings
-	if theirs.Value(mapSetting) != ours.Value(mapSetting) || theirs.FirstReading() != ours.FirstReading() || !slices.Equal(a.outputs.now, r.Ranges) {
+	if theirs.Value(mapSetting) != ours.Value(mapSetting) || theirs.FirstReading() != ours.FirstReading() ||
+		!slices.Equal(a.outputs.now, r.Ranges) {
 		arrivals = nil
 	}
 	return a.checkPredictions(ctx, r, arrivals, e)

@@ -127,7 +127,8 @@ func sourceOf[E any](cfg Config, topic string, decode func(*wire.Decoder, *event
 	at func(*E) int64,
 ) source[E] {
 	return source[E]{
-		topic: topic, cell: cfg.Names.Cell, decode: decode, time: at, limits: cfg.Limits, first: cfg.First, ahead: cmp.Or(cfg.Ahead, time.Hour),
+		topic: topic, cell: cfg.Names.Cell, decode: decode, time: at, limits: cfg.Limits, first: cfg.First,
+			ahead: cmp.Or(cfg.Ahead, time.Hour),
 		unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
 	}
 }

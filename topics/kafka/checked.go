@@ -34,7 +34,8 @@ type checkedConn struct {
 const requestHead = 4 + 2 + 2
 
 // dialChecked returns a function that connects to a broker, with TLS if the configuration has it.
-func dialChecked(cfg Config, throttled func(protocol.ApiKey, time.Duration)) func(ctx context.Context, network, address string) (net.Conn, error) {
+func dialChecked(cfg Config, throttled func(protocol.ApiKey, time.Duration)) func(ctx context.Context, network,
+	address string) (net.Conn, error) {
 	dial := cfg.Dialer
 	if dial == nil {
 		dial = new(net.Dialer).DialContext

@@ -17,7 +17,8 @@ import (
 // Restore is the remedy when records are gone that are needed. Nothing is
 // lost if they are in a backup or a mirror; what a rebase accepts as lost stands in the
 // ledger.
-const Restore = restore + " (with other offsets there: then 'gvbll rebase --restored'); without one, 'gvbll rebase --accept-gap' goes on behind what is lost"
+const Restore = restore + " (with other offsets there: then 'gvbll rebase --restored'); without one, 'gvbll rebase " +
+	"--accept-gap' goes on behind what is lost"
 
 // restore is the remedy when a topic is not there.
 const restore = "restore the topic from a backup or a mirror"

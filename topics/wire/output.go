@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"sync"
+	"sync/atomic"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -21,16 +21,16 @@ type output struct {
 	json bool             // fields, texts, integers, singles and booleans are in JSON
 }
 
-// outputs are kept, since the encoder escapes to the heap.
-var outputs = sync.Pool{New: func() any {
-	o := new(output)
-	o.to = msgpack.NewEncoder(o)
-	return o
-}}
+// spare is kept for the next who appends, since the encoder escapes to the heap.
+var spare atomic.Pointer[output]
 
 // appendTo begins to append to dst.
 func appendTo(dst []byte, e Encoding) *output {
-	o := outputs.Get().(*output)
+	o := spare.Swap(nil)
+	if o == nil {
+		o = new(output)
+		o.to = msgpack.NewEncoder(o)
+	}
 	o.b, o.n, o.json = dst, 0, e == JSON
 	return o
 }
@@ -39,7 +39,7 @@ func appendTo(dst []byte, e Encoding) *output {
 func (o *output) done() []byte {
 	b := o.b
 	o.b = nil
-	outputs.Put(o)
+	spare.Store(o)
 	return b
 }
 

@@ -167,7 +167,8 @@ func (r *run) rivals(ctx context.Context) error {
 // walk goes through a stream as a system without an encoder sees it: begin has what is known before it, and the nodes that
 // are there, step the nodes of each step once they are linked, and learn the labels that came after one, once revealed.
 func walk(
-	s *flags.DataSet, due [][]int32, begin func(*Known, []int32) error, step func(t int, nodes []int32) error, learn func(due []int32) error,
+	s *flags.DataSet, due [][]int32, begin func(*Known, []int32) error, step func(t int, nodes []int32) error,
+		learn func(due []int32) error,
 ) error {
 	_, n, err := model.Prepare(s.Training(), nil, "")
 	if err != nil {

@@ -61,12 +61,14 @@ func readOwn(path string, set *flags.DataSet) (*Own, error) {
 			if name == "node" || name == "id" {
 				id, c = i, -1
 			} else if c < 0 {
-				return fmt.Errorf("column %.40q is no class of the data, which are %.200q: give a column node, and one for each class", name, set.Classes)
+				return fmt.Errorf("column %.40q is no class of the data, which are %.200q: give a column node, and one " +
+					"for each class", name, set.Classes)
 			}
 			class = append(class, c)
 		}
 		if n := len(fields) - 1; id < 0 || n != classes && (classes != 2 || n != 1) {
-			return fmt.Errorf("the header is %.200q: give a column node, and one for each class (%.200q)", strings.Join(fields, ","), set.Classes)
+			return fmt.Errorf("the header is %.200q: give a column node, and one for each class (%.200q)",
+				strings.Join(fields, ","), set.Classes)
 		}
 		return nil
 	}, func(fields []string) error {
@@ -84,7 +86,8 @@ func readOwn(path string, set *flags.DataSet) (*Own, error) {
 			}
 			p, ok := spelling.Number(fields[i])
 			if !ok || !(p >= 0 && p <= 1) {
-				return fmt.Errorf("node %.80q, column %.40q: %.40q is no probability: give a number from 0 to 1", fields[id], names[i], fields[i])
+				return fmt.Errorf("node %.80q, column %.40q: %.40q is no probability: give a number from 0 to 1",
+					fields[id], names[i], fields[i])
 			}
 			row[c], sum = p, sum+p
 			if len(fields) == 2 {
@@ -117,7 +120,8 @@ func readOwn(path string, set *flags.DataSet) (*Own, error) {
 		}
 	}
 	if found == 0 {
-		return nil, fmt.Errorf("%s has none of the %d nodes of the stream that have a label: score those from the end of the training on (%s)",
+		return nil, fmt.Errorf("%s has none of the %d nodes of the stream that have a label: score those from the end " +
+			"of the training on (%s)",
 			path, own.Lacks, set.Split.How)
 	}
 	return own, nil

@@ -81,7 +81,8 @@ func (c *Cells) Print(out io.Writer) error {
 		if len(s.Standbys) > 0 {
 			standby = s.Standbys[0].Where()
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", number, owner, standby, s.Windows, s.evidence.nodes, s.Last.Predictions,
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", number, owner, standby, s.Windows,
+			s.evidence.nodes, s.Last.Predictions,
 			s.Last.Labels, s.waiting(), ago(s, s.Committed), ago(s, s.LastLabel), s.Verdict)
 		windows, waiting = windows+s.Windows, waiting+s.waiting()
 		nodes, predictions, labels = nodes+s.evidence.nodes, predictions+s.Last.Predictions, labels+s.Last.Labels
