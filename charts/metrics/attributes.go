@@ -32,7 +32,7 @@ func newAttributes(r meter.Register) attributes {
 				"training, summed over each window and then over windows.", "attribute", "side"),
 		trained: r.Gauges("gvbll_attribute_trained_share", "Share of the training rows whose value was a gap, or of "+
 			"another category.", "attribute", "is"),
-		odd: r.Counters("gvbll_attribute_odd_labels_total", "Scored labels, with --by, of nodes that have no value of " +
+		odd: r.Counters("gvbll_attribute_odd_labels_total", "Scored labels, with --by, of nodes that have no value of "+
 			"an attribute, one that "+
 			"training had not, or one two standard deviations from its mean.", "attribute"),
 		oddLoss:    r.Counters("gvbll_attribute_odd_log_loss_nats_total", "Sum of the log losses of these labels.", "attribute"),

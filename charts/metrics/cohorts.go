@@ -23,12 +23,12 @@ type cohort struct {
 }
 
 func newCohorts(r meter.Register) *cohorts {
-	labels := r.Counters("gvbll_cohort_labels_total", "Scored labels by the value of an attribute (--by) that their " +
+	labels := r.Counters("gvbll_cohort_labels_total", "Scored labels by the value of an attribute (--by) that their "+
 		"node has: the first values "+
 		"that came, at most 20, and (others); (none) has no value.", "by", "value")
 	correct := r.Counters("gvbll_cohort_correct_total", "Those among them whose node was predicted right.", "by", "value")
 	logLoss := r.Counters("gvbll_cohort_log_loss_nats_total", "Sum of the log losses of these labels.", "by", "value")
-	covered := r.Counters("gvbll_cohort_set_covered_total", "Those among them that were in the set of classes served " +
+	covered := r.Counters("gvbll_cohort_set_covered_total", "Those among them that were in the set of classes served "+
 		"(--coverage).", "by", "value")
 	acts := r.Counters("gvbll_cohort_acted_labels_total", "Those among them by what acting brought (--act): caught, vain or missed.",
 		"by", "value", "result")

@@ -110,7 +110,7 @@ func newHeads(r meter.Register) heads {
 			means: r.Gauges("gvbll_prequential", "Mean scores since the first window, of predictions as made when "+
 				"the nodes were served: accuracy, nll (nats), ece, brier; averaged over labels, or over windows that "+
 				"had labels, which members of a pool have not. The head that serves now has serving true.", "head",
-					"serving", "measure", "mean"),
+				"serving", "measure", "mean"),
 		},
 		binCount: r.Counters("gvbll_calibration_predictions_total",
 			"Labelled predictions by bin of confidence; bin is its least confidence, and the next bin begins .05 above.",

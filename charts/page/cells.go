@@ -43,13 +43,13 @@ func Cells(graph string, list func() []Cell) http.Handler {
 			}
 			v.Rows = append(v.Rows, cellRow{c.Number, []string{
 				role, strconv.FormatInt(c.Windows, 10), strconv.Itoa(c.Nodes), strconv.FormatInt(c.Waiting, 10),
-					at(c.Committed), at(c.LastLabel),
+				at(c.Committed), at(c.LastLabel),
 			}})
 		}
 		render(w, http.StatusOK, "cells.html", v)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		noSuchPage.because(fmt.Sprintf("%.80q: the pages and the API of cell N are under /cells/N/, of the cells at /; " +
+		noSuchPage.because(fmt.Sprintf("%.80q: the pages and the API of cell N are under /cells/N/, of the cells at /; "+
 			"'gvbll status' says "+
 			"which worker has which", r.URL.Path)).write(w)
 	})

@@ -68,8 +68,10 @@ const hues = 4
 
 // ofName is the colours that names have in every figure. Dashboards and the pictures of the
 // table have them too.
-var ofName = map[string]string{"served": "served", "gvbll": "served", "pool": "served", "online": "online",
-	"static": "static", byChance: "by-chance"}
+var ofName = map[string]string{
+	"served": "served", "gvbll": "served", "pool": "served", "online": "online",
+	"static": "static", byChance: "by-chance",
+}
 
 // byChance is the name of the chance level of an ECE.
 const byChance = "by chance up to"

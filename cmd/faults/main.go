@@ -89,8 +89,10 @@ func (f *flags) run(ctx context.Context, command string) error {
 	}
 	s := &trial.Setup{Head: f.Head, Flags: f.Crash.Flags, Bases: cmp.Or(f.Crash.Bases, f.Soak.Bases), Seed: f.Seed, Report: report}
 	defer s.Close()
-	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "cells": 6000, "soak": 20_000, "restarts": 2000,
-		"world": 600, "hostile": 600}[command]
+	nodes := map[string]int{
+		"crash": f.Crash.Nodes, "chaos": 2000, "cells": 6000, "soak": 20_000, "restarts": 2000,
+		"world": 600, "hostile": 600,
+	}[command]
 	if s.Small = f.Soak.Bases != ""; s.Small {
 		nodes = 2000
 	}

@@ -55,7 +55,7 @@ var backtestHelp = flags.Texts{
 func (backtestCmd) Help() string {
 	return "Trains on the labels that have come by --train-until, and replays the nodes after it as a stream without Kafka: each node is " +
 		"scored as it was served, and labels are learned when they come. Beside it, on the same stream: the majority, " +
-			"always with the shares " +
+		"always with the shares " +
 		"of the labels so far; logistic, a regression on a node, its neighbours and their labels, refitted after each step; and --scores."
 }
 
@@ -73,7 +73,7 @@ func (c backtestCmd) check(g flags.Given) error {
 	}
 	return g.Check(flags.NoEffect(c.Tables.Rows != "", "no effect with --rows, which runs nothing: leave out one of them",
 		"model", "scores", "capacity", "picture", "predictions", "json"),
-			flags.NoEffect(c.Model != "", "no effect on --model, which is trained: leave out one of them", "encoder", "head", "epochs"))
+		flags.NoEffect(c.Model != "", "no effect on --model, which is trained: leave out one of them", "encoder", "head", "epochs"))
 }
 
 // Run runs the backtest.
@@ -187,7 +187,7 @@ func (c backtestCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer)
 		}
 	}
 	if seen > 0 {
-		return nil, fmt.Errorf("--model %s: it was trained on %s of the %s nodes of the stream (%s, here %s): give the " +
+		return nil, fmt.Errorf("--model %s: it was trained on %s of the %s nodes of the stream (%s, here %s): give the "+
 			"flags of its training, "+
 			"or leave --model out", c.Model, look.Grouped(seen), look.Grouped(all), m.Training.Split, set.Split.How)
 	}

@@ -76,7 +76,8 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 
 // rebase begins the epoch of a graph.
 func (c rebaseCmd) rebase(ctx context.Context, p flags.Process, graph look.Graph, settings pipeline.Config,
-	models []*model.Model) (err error) {
+	models []*model.Model,
+) (err error) {
 	if c.Restored && c.State.Base != "" {
 		if err := c.takeOver(ctx, p, graph); err != nil {
 			return err

@@ -41,7 +41,7 @@ func (sendCmd) Help() string {
 	return "Nodes are sent in order of arrival: first the training and warm-up nodes as context, which the model " +
 		"does not predict, then step after step, each node with the neighbours that came before it or with it. " +
 		"Events have the time at which they are sent, those of a data set with keys or with times of labels their own. " +
-			"While no broker answers " +
+		"While no broker answers " +
 		"it waits, and may then send some " +
 		"events twice, which changes nothing."
 }

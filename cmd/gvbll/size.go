@@ -172,8 +172,11 @@ func (c sizeCmd) Run(p flags.Process) error {
 	for _, group := range []struct {
 		title string
 		parts []part
-	}{{"memory", append(all.Memory, part{"together", all.Total})}, {"disk, with --state-dir", all.Disk},
-		{"network, of each node that comes", all.Network}} {
+	}{
+		{"memory", append(all.Memory, part{"together", all.Total})},
+		{"disk, with --state-dir", all.Disk},
+		{"network, of each node that comes", all.Network},
+	} {
 		fmt.Fprintln(w, group.title)
 		for _, x := range group.parts {
 			fmt.Fprintf(w, "  %s\t%s\n", x.Name, inUnits(x.Bytes))

@@ -58,8 +58,10 @@ func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	defer c.Close()
 	var created []string
 	if t.Create {
-		if created, err = topics.Create(ctx, c, names, topics.Layout{Partitions: t.Partitions, Replication: t.Replication,
-			Cells: t.Cells}); err != nil {
+		if created, err = topics.Create(ctx, c, names, topics.Layout{
+			Partitions: t.Partitions, Replication: t.Replication,
+			Cells: t.Cells,
+		}); err != nil {
 			return err
 		}
 	}

@@ -182,7 +182,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	}
 	defer web.Close()
 	if w.Decide && !web.Guarded() {
-		return flags.Usagef("--decide: whoever reaches --http %s could send events: ask for passwords with " +
+		return flags.Usagef("--decide: whoever reaches --http %s could send events: ask for passwords with "+
 			"--http-config, or listen on 127.0.0.1", w.HTTP.HTTP)
 	}
 	ctx, stop := context.WithCancel(ctx)

@@ -128,7 +128,7 @@ func sourceOf[E any](cfg Config, topic string, decode func(*wire.Decoder, *event
 ) source[E] {
 	return source[E]{
 		topic: topic, cell: cfg.Names.Cell, decode: decode, time: at, limits: cfg.Limits, first: cfg.First,
-			ahead: cmp.Or(cfg.Ahead, time.Hour),
+		ahead:   cmp.Or(cfg.Ahead, time.Hour),
 		unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
 	}
 }

@@ -52,7 +52,7 @@ func (k *coordinators) RoundTrip(ctx context.Context, addr net.Addr, req kafkago
 		} else if k.trusted.Load() && k.mayChange(time.Now()) {
 			err = errRefusedPassword
 		} else if k.trusted.Load() {
-			err = fmt.Errorf("the brokers refuse user or password, which they took before: put the new one into the " +
+			err = fmt.Errorf("the brokers refuse user or password, which they took before: put the new one into the "+
 				"password's file (%w)", cause(err))
 		}
 	}

@@ -332,7 +332,7 @@ func (s *states) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *ledg
 		case r.Model != at.Model || r.Chain != at.Chain:
 			return nil, nil, fmt.Errorf("the ledger %s has %s for window %d, and the checkpoint has %s", name, r.Chain, r.Window, at.Chain)
 		case r.Taken != "" && r.Taken != at.Sum():
-			return nil, nil, fmt.Errorf("the ledger %s has other records of the inputs in windows before %d than the " +
+			return nil, nil, fmt.Errorf("the ledger %s has other records of the inputs in windows before %d than the "+
 				"checkpoint", name, at.Window)
 		case at.Shadow != nil && r.Shadow != nil && *at.Shadow != *r.Shadow:
 			return nil, nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the "+

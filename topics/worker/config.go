@@ -49,8 +49,10 @@ type Config struct {
 
 // Replay returns what a replay needs of the configuration, which it shares.
 func (c *Config) Replay() replay.Config {
-	return replay.Config{Terms: &c.Terms, Models: &c.Models, Checkpoints: &c.Checkpoints, Events: c.Events,
-		Logger: c.Logger, Moved: c.moved}
+	return replay.Config{
+		Terms: &c.Terms, Models: &c.Models, Checkpoints: &c.Checkpoints, Events: c.Events,
+		Logger: c.Logger, Moved: c.moved,
+	}
 }
 
 func (c *Config) setDefaults() {

@@ -195,8 +195,10 @@ func (f *fleet) stand() (list []kafka.CellStanding) {
 		x.mu.Lock()
 		if x.at != nil {
 			if w := x.at.worker.Load(); w != nil {
-				list = append(list, kafka.CellStanding{Cell: x.number, Owner: w.owns.Load(), Ready: x.at.ready.Load(),
-					Progress: w.stepped.Load()})
+				list = append(list, kafka.CellStanding{
+					Cell: x.number, Owner: w.owns.Load(), Ready: x.at.ready.Load(),
+					Progress: w.stepped.Load(),
+				})
 			}
 		}
 		x.mu.Unlock()

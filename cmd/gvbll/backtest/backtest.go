@@ -168,7 +168,7 @@ func (r *run) rivals(ctx context.Context) error {
 // are there, step the nodes of each step once they are linked, and learn the labels that came after one, once revealed.
 func walk(
 	s *flags.DataSet, due [][]int32, begin func(*Known, []int32) error, step func(t int, nodes []int32) error,
-		learn func(due []int32) error,
+	learn func(due []int32) error,
 ) error {
 	_, n, err := model.Prepare(s.Training(), nil, "")
 	if err != nil {

@@ -61,7 +61,7 @@ func readOwn(path string, set *flags.DataSet) (*Own, error) {
 			if name == "node" || name == "id" {
 				id, c = i, -1
 			} else if c < 0 {
-				return fmt.Errorf("column %.40q is no class of the data, which are %.200q: give a column node, and one " +
+				return fmt.Errorf("column %.40q is no class of the data, which are %.200q: give a column node, and one "+
 					"for each class", name, set.Classes)
 			}
 			class = append(class, c)
@@ -120,7 +120,7 @@ func readOwn(path string, set *flags.DataSet) (*Own, error) {
 		}
 	}
 	if found == 0 {
-		return nil, fmt.Errorf("%s has none of the %d nodes of the stream that have a label: score those from the end " +
+		return nil, fmt.Errorf("%s has none of the %d nodes of the stream that have a label: score those from the end "+
 			"of the training on (%s)",
 			path, own.Lacks, set.Split.How)
 	}

@@ -121,8 +121,10 @@ func (f Kafka) Connect(ctx context.Context, p Process) (*kafka.Client, topics.Na
 
 // Config reads the files that the flags name.
 func (f Security) Config(brokers []string, p Process) (kafka.Config, error) {
-	cfg := kafka.Config{Brokers: brokers, Dialer: p.Dial, Logger: p.Log,
-		ClientID: strings.TrimSuffix("gvbll-"+p.Command, "-"), Timeout: 10 * time.Second}
+	cfg := kafka.Config{
+		Brokers: brokers, Dialer: p.Dial, Logger: p.Log,
+		ClientID: strings.TrimSuffix("gvbll-"+p.Command, "-"), Timeout: 10 * time.Second,
+	}
 	if err := f.check(); err != nil {
 		return cfg, err
 	}

@@ -111,7 +111,7 @@ func (l *Log) DataSet(ctx context.Context, serving *model.Model, w io.Writer) (*
 	}
 	d := exported(h, l.Names.Ledger, &of, l.known, w)
 	if d.Table != nil && serving == nil && l.refused > 0 {
-		fmt.Fprintf(w, "%d events were refused, and those of them whose features the model did not take are nodes " +
+		fmt.Fprintf(w, "%d events were refused, and those of them whose features the model did not take are nodes "+
 			"here: give --model\n", l.refused)
 	}
 	if cfg.Map != "" && d.Table != nil && made == nil {

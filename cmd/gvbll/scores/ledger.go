@@ -137,8 +137,10 @@ func ledgerTally(t *calibration.Tally) ledger.Tally {
 func ledgerBins(bins *calibration.Bins) (list []ledger.Bin) {
 	for b, bin := range bins {
 		if bin.Count > 0 {
-			list = append(list, ledger.Bin{Bin: b, Count: int(bin.Count), Correct: int(bin.Correct),
-				Confidence: float32(bin.SumConfidence)})
+			list = append(list, ledger.Bin{
+				Bin: b, Count: int(bin.Count), Correct: int(bin.Correct),
+				Confidence: float32(bin.SumConfidence),
+			})
 		}
 	}
 	return list

@@ -66,7 +66,7 @@ func addGroups(list []page.Group, more []ledger.Group) []page.Group {
 	for _, g := range more {
 		list = page.AddGroups(list, page.Group{
 			Name: g.Name, Predicted: int(g.Predicted), Arrived: int(g.Arrived), Confidence: float64(g.Confidence),
-				Tally: tallyOf(g.Tally, nil),
+			Tally: tallyOf(g.Tally, nil),
 		})
 	}
 	return list

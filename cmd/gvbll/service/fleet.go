@@ -96,8 +96,10 @@ func (f *fleet) run(ctx context.Context, c *kafka.Client, names topics.Names, at
 	defer s.Close()
 	cfg := s.Terms()
 	f.configure(&cfg)
-	x := &fleetCell{web: set.Web, handler: http.StripPrefix(path, set.Web.handler), line: page.Cell{Number: names.Cell},
-		lag: make(map[string]int64)}
+	x := &fleetCell{
+		web: set.Web, handler: http.StripPrefix(path, set.Web.handler), line: page.Cell{Number: names.Cell},
+		lag: make(map[string]int64),
+	}
 	s.Events = append(s.Events, x.on)
 	f.mu.Lock()
 	f.list[names.Cell] = x
