@@ -279,12 +279,27 @@ func TestRollingRestart(t *testing.T) {
 			return len(members) == 3
 		}
 		var log moves
+		settled := func() bool { // those that own the cells by the group have taken them over
+			if !even() {
+				return false
+			}
+			each := make(map[*machine]int)
+			for _, owner := range log.owners() {
+				each[owner]++
+			}
+			for _, n := range each {
+				if n != cells/3 {
+					return false
+				}
+			}
+			return len(each) == 3
+		}
 		var machines [3]*machine
 		for i := range machines {
 			machines[i] = startMachine(graph, &log, t.TempDir(), byTime)
 		}
 		sendCells(graph, cells, 0, 100)
-		kafkatest.Await(t, "all own as many", even)
+		kafkatest.Await(t, "all own as many", settled)
 		for i := range machines {
 			owners := log.owners()
 			before := log.len()
@@ -305,8 +320,7 @@ func TestRollingRestart(t *testing.T) {
 				t.Errorf("restart %d: %d cells moved, want the %d of the machine", i, moved, had)
 			}
 		}
-		kafkatest.Await(t, "all own as many again", even)
-		time.Sleep(2 * session) // until they have taken over
+		kafkatest.Await(t, "all own as many again", settled)
 		before := log.len()
 		time.Sleep(5 * time.Minute)
 		if moved := log.len() - before; moved > 0 {
