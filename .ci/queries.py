@@ -72,7 +72,7 @@ RARE = {
     "graph:gvbll_label_silence:ended": "only after one",
     "gvbll_topic_at_risk": "only if a topic is", "gvbll_unknown_class_labels_total": "only if such labels come",
     "graph_topic:gvbll_input_lag_records:broker": "only if kafka-exporter is scraped",
-    "gvbll_pool_label_rate": "only with --label-rates",
+    "gvbll_pool_label_rate": "only with --label-rates", "gvbll_cells": "only of a graph of cells",
 } | {
     f"gvbll_attribute_{name}": "only of features by name" for name in ("values_total", "rows_total", "trained_share", "standard_deviations_total")
 }
