@@ -84,20 +84,13 @@ func DeclareActing(l *setting.List, text *string) {
 		_, err := ParseActing(text)
 		return err
 	}
-	l.Add(setting.Setting{
+	l.AddText(setting.Setting{
 		Name: "act", Group: "sets", Kept: setting.Optional, Placeholder: "class=NAME,...",
 		Help: "Say in every prediction whether to act on it (docs/transactions.md). capacity=N/h: on the N most " +
 			"probable nodes of a class " +
 			"an hour of event time (or s, m, d). cost=MISSED:ACTED: where missing one costs more than acting in vain. " +
 			"Such as class=fraud,capacity=50/h or class=fraud,cost=100:1; nothing when left out.",
-		Value: setting.Text(text, check),
-	})
-	l.Check(func() error {
-		if err := check(*text); err != nil {
-			return fmt.Errorf("act %w", err)
-		}
-		return nil
-	})
+	}, text, check)
 }
 
 // Actor is the observer that says of every prediction whether to act on it. With a capacity K, it

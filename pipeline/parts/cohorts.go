@@ -93,19 +93,12 @@ func DeclareBy(l *setting.List, text *string) {
 		_, err := ParseBy(text)
 		return err
 	}
-	l.Add(setting.Setting{
+	l.AddText(setting.Setting{
 		Name: "by", Group: "sets", Kept: setting.Optional, Placeholder: "ATTRIBUTE,...",
 		Help: "Tell scores apart by the values of an attribute, such as country, or id: for what ids have before a colon: " +
 			"the first 10 that come, or values=N, and others. class=NAME: a class of which metrics have the ranking, beside " +
 			"the one that is acted on and the two rarest. Such as country,values=5,class=fraud; nothing when left out.",
-		Value: setting.Text(text, check),
-	})
-	l.Check(func() error {
-		if err := check(*text); err != nil {
-			return fmt.Errorf("by %w", err)
-		}
-		return nil
-	})
+	}, text, check)
 }
 
 // ofOthers counts the labels whose nodes have no cohort of their own.

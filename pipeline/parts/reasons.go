@@ -61,18 +61,14 @@ func DeclareReasoning(l *setting.List, text, acting *string) {
 		_, err := ParseReasoning(text)
 		return err
 	}
-	l.Add(setting.Setting{
+	l.AddText(setting.Setting{
 		Name: "reasons", Group: "sets", Kept: setting.Optional, Placeholder: "N,...",
 		Help: "Say in predictions which N attributes, keys, neighbours and labels around moved them most (docs/reasons.md): " +
 			"3 for all predictions, 3,acted for those to act on (--act), 3,CLASS>P or 3,CLASS<P for those that give a class a " +
 			"probability above or below P, such as 3,fraud>0.2. Nothing when left out.",
-		Value: setting.Text(text, check),
-	})
+	}, text, check)
 	l.Check(func() error {
-		if err := check(*text); err != nil {
-			return fmt.Errorf("reasons %w", err)
-		}
-		if r, _ := ParseReasoning(*text); r.Acted && *acting == "" {
+		if r, err := ParseReasoning(*text); err == nil && r.Acted && *acting == "" {
 			return fmt.Errorf("reasons %s: nothing is acted on: add --act, such as class=fraud,capacity=50/h, or give %d", *text, r.Most)
 		}
 		return nil

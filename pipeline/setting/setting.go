@@ -59,6 +59,18 @@ func (l *List) Add(s Setting) { l.all = append(l.all, &s) }
 // Check has a function fill defaults in and return what is out of range, with its remedy.
 func (l *List) Check(f func() error) { l.checks = append(l.checks, f) }
 
+// AddText declares a setting whose value is a text, checked where it is set and where it is given in place.
+func (l *List) AddText(s Setting, field *string, check func(text string) error) {
+	s.Value = Text(field, check)
+	l.Add(s)
+	l.Check(func() error {
+		if err := check(*field); err != nil {
+			return fmt.Errorf("%s %w", s.Name, err)
+		}
+		return nil
+	})
+}
+
 // Err fills defaults in, and joins all problems.
 func (l *List) Err() error {
 	var problems []error

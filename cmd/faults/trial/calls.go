@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -173,16 +172,7 @@ func bodyOf(id string, n *event.Node) []byte {
 func post(ctx context.Context, addr string, body []byte) (status int, answer string) {
 	req := need(http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/decide", bytes.NewReader(body)))
 	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, ""
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		return 0, ""
-	}
-	return res.StatusCode, string(b)
+	return answered(req)
 }
 
 // compare compares the answers with the topic.

@@ -81,6 +81,11 @@ func (v *served) limit(ctx context.Context, remove bool) {
 // get returns what a worker answers to a request, status 0 if nothing does.
 func get(ctx context.Context, addr, path string) (status int, body string) {
 	req := need(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil))
+	return answered(req)
+}
+
+// answered returns the answer to a request, status 0 if there is none.
+func answered(req *http.Request) (status int, body string) {
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, ""
