@@ -10,9 +10,6 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// muchMajority is the share of a class above which accuracy says next to nothing of the others.
-const muchMajority = 0.9
-
 // rareClass says how well the rarest class is told from the others, where one class has nearly all labels.
 type rareClass struct {
 	Class string `json:"class"`
@@ -59,7 +56,7 @@ func (w *watchedLabels) rare(names []string) *rareClass {
 			place = k
 		}
 	}
-	if place < 0 || float64(counts[most]) <= muchMajority*float64(len(w.labels)) {
+	if place < 0 || float64(counts[most]) <= calibration.MuchMajority*float64(len(w.labels)) {
 		return nil
 	}
 	c := w.classes[place]
@@ -106,7 +103,7 @@ func printRare(w io.Writer, held *watchedLabels, names []string, labels []int32)
 		return
 	}
 	counts, most := byClass(len(names), labels)
-	if share := float64(counts[most]) / float64(len(labels)); share > muchMajority && share < 1 {
+	if share := float64(counts[most]) / float64(len(labels)); share > calibration.MuchMajority && share < 1 {
 		fmt.Fprintf(w, "To always say %.20q is right for %.2f %% of the training nodes.\n", names[most], 100*share)
 	}
 }

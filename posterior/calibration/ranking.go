@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// MuchMajority is the share of a class above which accuracy says next to nothing of the others.
+const MuchMajority = 0.9
+
 // Ranking is how well the probabilities of one class rank labels, of all of them and not by bins.
 type Ranking struct {
 	Labels int     `json:"labels"` // of the class

@@ -392,9 +392,8 @@ func (p *statusPeriod) usual() string {
 	return fmt.Sprintf("%s %.4f", cut(shown(p.Majority.Class), 20), p.Majority.Share)
 }
 
-// muchMajority is the share of a class above which accuracy says next to nothing of the others, toldApart the AUC from which on
-// one of these is told apart.
-const muchMajority, toldApart = 0.9, 0.7
+// toldApart is the AUC from which on a rare class is told apart.
+const toldApart = 0.7
 
 // noBetter says so if what served was right no more often than the most frequent class alone would have
 // been, "" if it was, or if labels are few, or where a class is rare and ranked: then accuracy says next to nothing.
@@ -403,7 +402,7 @@ func (p *statusPeriod) noBetter() string {
 		return ""
 	}
 	told := func(r ranked) bool { return r.AUC >= toldApart }
-	if p.Majority.Share > muchMajority && slices.ContainsFunc(p.Classes, told) {
+	if p.Majority.Share > calibration.MuchMajority && slices.ContainsFunc(p.Classes, told) {
 		return ""
 	}
 	return fmt.Sprintf("what serves is right for %.1f%%, no better than always saying %s (%.1f%%)", 100*p.Acc,

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Markdown formats rows as tables: one for each data set and protocol, with a line for
@@ -58,7 +60,7 @@ func scored(rows []row) string {
 		}
 		head = append(head, "AUC", "AP")
 	}
-	rare := rows[0].Majority > muchMajority
+	rare := rows[0].Majority > calibration.MuchMajority
 	if rare {
 		title += fmt.Sprintf("; always saying the other class is right for %.2f %%", 100*rows[0].Majority)
 		head = append(head, "recall at 1 %")
@@ -105,9 +107,6 @@ func scored(rows []row) string {
 	}
 	return block(title, lines)
 }
-
-// muchMajority is the share of a class above which accuracy says next to nothing of the other.
-const muchMajority = 0.9
 
 // shown formats a mean and, if there are several seeds, its standard error.
 func shown(measure int, mean, se float64, seeds int) string {
