@@ -31,6 +31,8 @@ func TestDeparture(t *testing.T) {
 		"no key":         {&event.Origin{}, byKey(event.ID{}), event.BadID},
 		"empty key":      {keyed(""), byKey(event.ID{}), event.BadID},
 		"long key":       {keyed(strings.Repeat("x", 1025)), byKey(event.ID{}), event.BadID},
+		"framed id":      {keyed("\x00\x00\x00\x00\x01" + `{"id":7}`), byKey(event.ID{Num: 7}), ""},
+		"framed, no id":  {keyed("\x00\x00\x00\x00\x01{}"), byKey(event.ID{}), event.BadID},
 		"key not UTF-8":  {keyed("\xff"), byKey(event.ID{}), event.BadID},
 		"msgpack":        {record(pack(t, fields{"id": "7", "departed": true, "time": 5})), event.Node{ID: event.ID{Str: "7"}, Departed: true, Time: 5}, ""},
 		"with features":  {record(pack(t, fields{"id": 7, "departed": true, "features": []float32{1}, "neighbours": []int{1}, "context": true})), event.Node{ID: event.ID{Num: 7}, Departed: true}, ""},
@@ -57,7 +59,7 @@ func TestDeparture(t *testing.T) {
 // FuzzDeparture: the id that is read from a departure's key has the same key, and a key that
 // is an integer is never read as a string.
 func FuzzDeparture(f *testing.F) {
-	for _, key := range []string{"a", "7", "-7", "+7", "07", "-0", "9223372036854775807", `"a"`, `{"payload":1,"schema":{}}`, `{"a":{}}`, `""`, "\x00\x00\x00\x01"} {
+	for _, key := range []string{"a", "7", "-7", "+7", "07", "-0", "9223372036854775807", `"a"`, `{"payload":1,"schema":{}}`, `{"a":{}}`, `""`, "\x00\x00\x00\x01", "\x00\x00\x00\x01\x00{}", "\x00\x00\x00\x00\x01{\"a\":7}"} {
 		f.Add([]byte(key))
 	}
 	f.Fuzz(func(t *testing.T, key []byte) {
@@ -70,6 +72,7 @@ func FuzzDeparture(f *testing.F) {
 			return
 		}
 		checkNode(t, &n)
+		key = new(reading).keyValue(key)
 		if id, ok := keyID(&input{memory: new(Memory)}, key, d.Limits.withDefaults()); ok {
 			if n.ID != id || !n.Departed {
 				t.Fatalf("the key %q of another form is read as %v and %v", key, n.ID, id)

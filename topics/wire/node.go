@@ -228,10 +228,14 @@ func departure(in *input, key []byte, n *event.Node, limits Limits) error {
 	if len(key) == 0 || len(key) > limits.MaxID {
 		return refuse()
 	}
+	framed := len(key)
 	key = in.reads.keyValue(key)
 	if id, ok := keyID(in, key, limits); ok && !in.reads.first {
 		n.ID, n.ByKey = id, id.Str == ""
 		return nil
+	}
+	if len(key) < framed && looksLikeJSON(key) {
+		return refusef(event.BadID, "a null value removes the node that the key names, but %.40s, by a schema, is no id", key)
 	}
 	if !utf8.Valid(key) {
 		return refuse()
