@@ -27,8 +27,8 @@ func bytesOf(partitions int) int {
 	return max(min(fetchBytes, partitions*mostPartitionBytes), partitions*leastPartitionBytes)
 }
 
-// spareBlocks is how many blocks are kept for the next fetches.
-const spareBlocks = 8
+// spareBlocks is how many blocks are kept for the next fetches. A flood makes each as large as its records are many, some 50 MB.
+const spareBlocks = 2
 
 // headerBytes is the memory of a header, which is stored twice.
 const headerBytes = 2 * 48
