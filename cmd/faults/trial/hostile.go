@@ -55,8 +55,6 @@ const (
 	// peakMB bounds the worker's resident size under records that it need not keep: what
 	// the queues hold as fetched and decoded, a window's dead letters, and as much garbage.
 	peakMB = 1200
-	// queueMB is what a second topic that is flooded with small records adds, as measured: up to 370 MB.
-	queueMB = 400
 	// nodeBytes bounds what an attack adds to it for each node that it adds to the graph.
 	nodeBytes = 4 << 10
 	// slowest is the longest that a node of the stream may wait for its prediction, and
@@ -116,7 +114,7 @@ func (s *Setup) attacks(size float64) []attack {
 		{
 			name: "questions, edges and names at once", records: 3 * million,
 			put:  func(out *sender, i int) { distinct[i%3].put(out, i/3) },
-			dead: map[event.Reason]int{event.UnknownNode: million, event.UnknownClass: million}, boundMB: peakMB + queueMB,
+			dead: map[event.Reason]int{event.UnknownNode: million, event.UnknownClass: million}, boundMB: peakMB,
 		},
 		{name: "no attack", boundMB: peakMB},
 		{
