@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -19,12 +21,16 @@ func (d *Decoder) Command(o *event.Origin, c *event.Command) (reason event.Reaso
 }
 
 func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {
+	b, err := in.reads.unframed(b)
+	if err != nil {
+		return err
+	}
 	text, err := in.reads.eventJSON(b)
 	if err != nil {
 		return err
 	}
-	members, err := in.object(text, "command", "model", "rule", "nodes")
-	if err != nil {
+	var members [4]field
+	if err := in.membersOf(text, []string{"command", "model", "rule", "nodes"}, members[:]); err != nil {
 		return err
 	}
 	if c.Name, err = members[0].word(limits.MaxID); err != nil {
@@ -36,8 +42,12 @@ func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {
 	if c.Rule, err = members[2].word(limits.MaxID); err != nil {
 		return err
 	}
-	if c.Nodes, err = members[3].idsOr(limits, nil); err != nil {
-		return err
+	if members[3].given() {
+		nodes, marks, err := in.neighbours(&members[3], limits)
+		if err != nil || marks != nil {
+			return cmp.Or(err, refusef(event.BadID, "nodes are ids, and not objects"))
+		}
+		c.Nodes = slices.Clone(nodes) // a command outlives its block
 	}
 	if _, err := event.ParseRule(c.Rule); err != nil {
 		return refusef(event.UnknownCommand, "rule %v", err)
