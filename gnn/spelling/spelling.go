@@ -4,7 +4,9 @@
 package spelling
 
 import (
+	"fmt"
 	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -110,6 +112,27 @@ func Number(text string) (v float64, ok bool) {
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	return v, err == nil && math.Abs(v) <= math.MaxFloat64
+}
+
+// Decimal returns an integer in two's complement, the highest byte first, with so many decimal places: a number as Avro and
+// Connect have it. It is not ok beyond the decimals of any database.
+func Decimal(b []byte, places int) (text string, ok bool) {
+	const most = 128
+	if len(b) > most || places < 0 || places > most {
+		return "", false
+	}
+	n := new(big.Int).SetBytes(b)
+	if len(b) > 0 && b[0] >= 0x80 {
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+	}
+	text = fmt.Sprintf("%0*d", places+1, new(big.Int).Abs(n))
+	if places > 0 {
+		text = text[:len(text)-places] + "." + text[len(text)-places:]
+	}
+	if n.Sign() < 0 {
+		text = "-" + text
+	}
+	return text, true
 }
 
 // WithComma reads a number of a column of decimal commas: one with a comma, or a whole one.
