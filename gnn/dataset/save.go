@@ -107,7 +107,9 @@ func nodeColumnsOf(d *Dataset) []column {
 		{"id", false, func(v int) string { return ids[v] }},
 		{"label", false, func(v int) string { return spelling.OneLine(d.ClassOf(int32(v))) }},
 	}
-	add := func(name string, isNumber bool, cell func(v int) string) { list = append(list, column{name, isNumber, cell}) }
+	add := func(name string, isNumber bool, cell func(v int) string) {
+		list = append(list, column{name, isNumber, cell})
+	}
 	if d.Time != nil {
 		add("time", true, func(v int) string { return formatTime(d.Time[v]) })
 	}

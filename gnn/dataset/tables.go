@@ -192,8 +192,11 @@ func (t *nodeTable) header(fields []string) error {
 	}
 	known := []int{t.id, t.label, t.vector}
 	for _, r := range []cellReader{
-		{name: "time", read: t.time}, {name: "year", read: t.time}, {name: labelTime, read: t.labelTime},
-		{name: "split", read: t.part}, {name: "context", read: t.context},
+		{name: "time", read: t.time},
+		{name: "year", read: t.time},
+		{name: labelTime, read: t.labelTime},
+		{name: "split", read: t.part},
+		{name: "context", read: t.context},
 	} {
 		if r.at = slices.Index(fields, r.name); r.at >= 0 {
 			t.others, known = append(t.others, r), append(known, r.at)

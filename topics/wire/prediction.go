@@ -10,19 +10,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// AppendPrediction appends a prediction as msgpack.
-func AppendPrediction(dst []byte, p *event.Prediction) []byte {
-	return MsgPack.AppendPrediction(dst, p)
-}
-
-// AppendPredictionJSON appends a prediction as a JSON object with the same
-// fields, without a newline. It panics if a number is not finite; neither the
-// engine nor DecodePrediction produces one.
-func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
-	return JSON.AppendPrediction(dst, p)
-}
-
-// AppendPrediction appends a prediction in this encoding.
+// AppendPrediction appends a prediction in this encoding, in JSON as an object without a newline. It panics if a number is not
+// finite; neither the engine nor DecodePrediction produces one.
 func (e Encoding) AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	o := appendTo(dst, e)
 	m := o.begin()
@@ -109,7 +98,7 @@ var predictionNames = []string{
 	"coverage", "abstain", "abstain_reason",
 }
 
-// DecodePrediction decodes a prediction, as AppendPrediction or AppendPredictionJSON
+// DecodePrediction decodes a prediction, as AppendPrediction
 // wrote it, into p, overwriting it. Other programs may write to the topic, so it checks
 // all fields.
 func DecodePrediction(b []byte, p *event.Prediction) error {
