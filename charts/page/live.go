@@ -113,7 +113,7 @@ func (s *Server) liveView(class string) *liveView {
 		v.Heads.Reliability, v.Heads.Curves = h.reliability(), h.curves(heads)
 	}
 	v.Classes, v.Class = h.classTable(), h.class(class)
-	v.Attributes, v.Cohorts = attributeTable(h.attributes, &h.told), h.cohorts
+	v.Attributes, v.Cohorts = h.scored.sums.attributeTable(), h.cohorts
 	v.Reasons = table{
 		Label: "Refused events by reason", Caption: "since this worker started", ID: "reasons",
 		Columns: []string{"reason", "events"},

@@ -37,13 +37,23 @@ type Period struct {
 // Group is the sums of scores of a part of the labels, or of one head.
 type Group struct {
 	Name              string
-	Predicted         int               // of a class: how many labelled nodes were predicted as it
+	Predicted         calibration.Tally // of a class: of the labelled nodes predicted as it; from the ledger their number alone
 	Arrived           int               // of a class: how many arrivals of windows with labels were
 	AsTrained         int               // of a class: how many of these the model as trained predicts as it
 	Trained           float64           // of a class: how many labels it would have, were they as in training; 0: not known
 	Confidence        float64           // sum
 	calibration.Tally                   // its bins may be empty
 	Odds              *calibration.Odds // of a class that is watched
+}
+
+// Usual returns the class with the most labels, the first of several, nil if there are none.
+func Usual(classes []Group) (most *Group) {
+	for i := range classes {
+		if n := classes[i].Labels; n > 0 && (most == nil || n > most.Labels) {
+			most = &classes[i]
+		}
+	}
+	return most
 }
 
 // Delay is the median time from a node's arrival to its label, of a number of labels.
@@ -148,7 +158,7 @@ func AddGroups(list []Group, more ...Group) []Group {
 			continue
 		}
 		g := &list[i]
-		g.Predicted += m.Predicted
+		g.Predicted.Merge(&m.Predicted)
 		g.Arrived += m.Arrived
 		g.AsTrained += m.AsTrained
 		g.Trained += float64(m.Trained)

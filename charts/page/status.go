@@ -80,13 +80,13 @@ func (p progressValue) String() string {
 func (s *Server) progress() *progressValue {
 	h := &s.past.h
 	if s.ask.Load() == nil {
-		if h.ledger == 0 {
+		if h.come.ledger == 0 {
 			return nil // what there is to replay is not known yet
 		}
-		return &progressValue{"windows", h.next, max(h.ledger, h.next)}
+		return &progressValue{"windows", h.come.next, max(h.come.ledger, h.come.next)}
 	}
-	if total := max(h.events+h.waiting(), h.expected); h.worker.owner && h.served.count == 0 && total > h.events {
-		return &progressValue{"events", h.events, total}
+	if total := max(h.come.events+h.waiting(), h.come.expected); h.worker.owner && h.served.count == 0 && total > h.come.events {
+		return &progressValue{"events", h.come.events, total}
 	}
 	return nil
 }
