@@ -10,7 +10,6 @@ import (
 type table struct {
 	Label   string // what it is, for who cannot see it
 	Caption string
-	ID      string // of its body, "" for none
 	Columns []string
 	Rows    []tableRow
 }
