@@ -7,8 +7,6 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/pipeline/serve"
-	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // scored is what came of a model in the windows reported so far.
@@ -17,7 +15,7 @@ type scored struct {
 	first int64    // window
 	heads []string // names
 	curve curve
-	sums  Period // of the head that serves: Classes, by their indices, Attributes and Cohorts
+	sums  Period // see [Period.Add]
 }
 
 // add adds a window, which m served unless it is of another model. If another model serves than before, it first resets all sums.
@@ -29,50 +27,14 @@ func (s *scored) add(out *event.Outcome, m *model.Model) {
 		}
 	}
 	s.curve.add(out)
-	s.sums.Attributes = AddAttributes(s.sums.Attributes, AttributesOf(out, m)...)
-	s.sums.Cohorts.Merge(serve.CohortsOf(out))
-	for c, n := range out.AsTrained {
-		s.class(int32(c)).AsTrained += int(n)
-	}
-	if len(out.Heads) == 0 {
-		return
-	}
-	for i := range out.Heads[0].Scores {
-		score := (*calibration.Score)(&out.Heads[0].Scores[i])
-		s.class(score.Class).Predicted.Add(score)
-		s.class(out.Labelled[i].Class).Add(score)
-	}
-	for k, c := range out.Watched {
-		odds := serve.Odds(out, k)
-		if of := s.class(c); of.Odds == nil {
-			of.Odds = &odds
-		} else {
-			of.Odds.Merge(&odds)
-		}
-	}
-}
-
-// class returns the sums of a class.
-func (s *scored) class(c int32) *Group {
-	for int(c) >= len(s.sums.Classes) {
-		s.sums.Classes = append(s.sums.Classes, Group{})
-	}
-	return &s.sums.Classes[c]
-}
-
-// labels returns the number of labels.
-func (s *scored) labels() (n int) {
-	for c := range s.sums.Classes {
-		n += s.sums.Classes[c].Labels
-	}
-	return n
+	s.sums.Add(out, m)
 }
 
 // apart returns [Period.Apart] of the labels of this worker.
 func (h *history) apart() float64 {
 	p := Period{Classes: h.classes()}
 	for c, share := range h.model.Shares() {
-		p.Classes[c].Trained = share * float64(h.scored.labels())
+		p.Classes[c].Trained = share * float64(h.scored.sums.Served.Labels)
 	}
 	return p.Apart(h.pool != nil && h.pool.LabelRates != nil)
 }

@@ -44,7 +44,7 @@ func (h *history) isRight(q *question, served *calibration.Tally, heads []measur
 				"for %s %%.", percent(t.Correct, t.Labels)))
 		}
 	}
-	if most := Usual(h.classes()); most != nil && h.scored.labels() == served.Labels { // all labels came since this worker started
+	if most := Usual(h.classes()); most != nil && h.scored.sums.Served.Labels == served.Labels { // all labels came since this worker started
 		answers = append(answers, fmt.Sprintf("The most frequent class, %s, as the only answer would be right for %s %%.",
 			most.Name, percent(most.Labels, served.Labels)))
 	}
