@@ -44,13 +44,18 @@ func (s *Setup) another(ctx context.Context, login bool, settings map[string]str
 		other.Cluster = newFake(options...)
 	case *nodes:
 		var list []string
+		clients := freeAddress()
+		if login {
+			list = loginSettings(clients)
+		}
 		for name, value := range settings {
 			list = append(list, name+"="+value)
 		}
+		k := newNodes(c.tool, filepath.Join(other.Dir, "kafka"), 1, list...)
 		if login {
-			list = append(list, loginSettings()...)
+			k.at = []string{clients}
 		}
-		other.Cluster = newNodes(c.tool, filepath.Join(other.Dir, "kafka"), 1, list...)
+		other.Cluster = k
 	}
 	other.connect(ctx)
 	return &other
@@ -65,10 +70,11 @@ func (s *Setup) accessOf(mechanism, user string) []string {
 
 func (s *Setup) passwordFile(user string) string { return filepath.Join(s.Dir, user+".password") }
 
-// loginSettings are those of a node that demands a login of clients, and none of itself.
-func loginSettings() []string {
-	clients, itself, control := freeAddress(), freeAddress(), freeAddress()
+// loginSettings are those of a node that demands a login of clients, and none of itself: its own port, and then names and values.
+func loginSettings(clients string) []string {
+	itself, control := freeAddress(), freeAddress()
 	return []string{
+		strings.TrimPrefix(itself, "127.0.0.1:"),
 		fmt.Sprintf("listeners=SASL_PLAINTEXT://%s,PLAINTEXT://%s,CONTROLLER://%s", clients, itself, control),
 		fmt.Sprintf("advertised.listeners=SASL_PLAINTEXT://%s,PLAINTEXT://%s", clients, itself),
 		"controller.quorum.voters=1@" + control,

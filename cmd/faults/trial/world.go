@@ -33,6 +33,7 @@ var scenarios = []scenario{
 	{name: "a producer's clock is ahead", play: clockAhead},
 	{name: "an operator resets the group's offsets", play: offsetsReset},
 	{name: "all is restored from a mirror with other offsets", play: mirrored},
+	{name: "all cells are restored from a mirror", play: cellsMirrored},
 	{name: "compaction is turned on for the ledger", nodes: 1, play: compacted},
 	{name: "a flood of names of unknown fields", play: namesFlood},
 	{name: "an older volume comes back, and producers send again", play: olderVolume},
