@@ -10,26 +10,20 @@ import (
 
 // walk walks over a structure in Thrift's compact protocol, in which Parquet has its
 // footer and the headers of its pages, and returns its length. Every length in it must fit
-// the bytes that there are, and lists the budget.
-func walk(b []byte, budget *budget, visit visitor) (length int, err error) {
-	w := walker{in: new(thrift.CompactProtocol).NewReaderFromBytes(b), size: len(b), budget: budget, visit: visit}
-	err = w.structure(0, 0)
+// the bytes that there are, and lists the budget: then the library can decode it.
+func walk(b []byte, budget *budget) (length int, err error) {
+	w := walker{in: new(thrift.CompactProtocol).NewReaderFromBytes(b), size: len(b), budget: budget}
+	err = w.structure(0)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errShort
 	}
 	return w.in.BytesRead(), err
 }
 
-// visitor is called with every integer of a structure and of those in it; of a boolean,
-// with 1 or 0. field is its id, depth how many structures and lists it is in, and parent the
-// id of the field that has the structure, or the list of such, that it is a field of.
-type visitor func(depth int, parent, field int16, v int64)
-
 type walker struct {
 	in     thrift.Reader
 	size   int // bytes of all
 	budget *budget
-	visit  visitor
 }
 
 // maxNesting bounds how deep structures and lists are nested. Parquet's are nested six
@@ -38,51 +32,40 @@ const maxNesting = 16
 
 var errShort = errors.New("it is cut short")
 
-// structure walks over the fields of a structure, up to the stop that ends it.
-func (w *walker) structure(parent int16, depth int) error {
+// structure walks over the fields of a structure in so many others, up to the stop that ends it.
+func (w *walker) structure(depth int) error {
 	if depth > maxNesting {
 		return fmt.Errorf("more than %d structures in each other", maxNesting)
 	}
-	for id := int16(0); ; {
+	for {
 		field, err := w.in.ReadField()
-		if err != nil || field.Type == thrift.STOP {
+		switch {
+		case err != nil || field.Type == thrift.STOP:
 			return err
+		case field.Type == thrift.TRUE || field.Type == thrift.FALSE: // it has no bytes
+			continue
 		}
-		if field.Delta {
-			field.ID += id
-		}
-		id = field.ID
-		switch field.Type {
-		case thrift.TRUE:
-			w.visit(depth, parent, id, 1)
-		case thrift.FALSE:
-			w.visit(depth, parent, id, 0)
-		default:
-			if err := w.value(field.Type, parent, id, depth); err != nil {
-				return err
-			}
+		if err := w.value(field.Type, depth); err != nil {
+			return err
 		}
 	}
 }
 
 // value walks over the value of a field, or an item of its list.
-func (w *walker) value(kind thrift.Type, parent, field int16, depth int) (err error) {
+func (w *walker) value(kind thrift.Type, depth int) (err error) {
 	switch kind {
 	case thrift.TRUE, thrift.FALSE, thrift.I8: // the item of a list of booleans has a byte
 		_, err = w.in.ReadInt8()
 	case thrift.I16, thrift.I32, thrift.I64:
-		var v int64
-		if v, err = w.in.ReadInt64(); err == nil {
-			w.visit(depth, parent, field, v)
-		}
+		_, err = w.in.ReadInt64()
 	case thrift.DOUBLE:
 		_, err = w.in.ReadFloat64()
 	case thrift.BINARY:
 		_, err = w.in.ReadBytes() // those of b
 	case thrift.LIST, thrift.SET:
-		err = w.list(field, depth)
+		err = w.list(depth)
 	case thrift.STRUCT:
-		err = w.structure(field, depth+1)
+		err = w.structure(depth + 1)
 	default:
 		err = fmt.Errorf("a field of type %d, which Parquet does not have", kind) // such as a map
 	}
@@ -90,7 +73,7 @@ func (w *walker) value(kind thrift.Type, parent, field int16, depth int) (err er
 }
 
 // list walks over the items of a list.
-func (w *walker) list(field int16, depth int) error {
+func (w *walker) list(depth int) error {
 	list, err := w.in.ReadList()
 	if err != nil {
 		return err
@@ -109,7 +92,7 @@ func (w *walker) list(field int16, depth int) error {
 		return fmt.Errorf("more than %d lists in each other", maxNesting)
 	}
 	for range list.Size {
-		if err := w.value(list.Type, 0, field, depth+1); err != nil {
+		if err := w.value(list.Type, depth+1); err != nil {
 			return err
 		}
 	}
