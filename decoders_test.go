@@ -15,6 +15,7 @@ import (
 
 // unfuzzed are the packages with decoders and without a fuzz test of their own, and why.
 var unfuzzed = map[string]string{
+	"cmd/gvbll":         "texts of the command line, which are the operator's",
 	"cmd/gvbll/flags":   "texts of the command line and of its file, which are the operator's",
 	"cmd/gvbll/service": "FuzzNode of topics/wire",
 	"topics/worker":     "parts of a base, from files whose checksums package base has compared",
