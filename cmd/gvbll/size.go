@@ -28,8 +28,8 @@ type sizeCmd struct {
 
 // Help is shown by gvbll size --help.
 func (sizeCmd) Help() string {
-	return "Computes the memory of a worker by part, its disk and what passes over the network, from the model file alone " +
-		"(docs/performance.md has the formulas). A standby needs as much as the owner."
+	return "Of one worker, from the model file alone (docs/performance.md has the formulas). A standby needs as " +
+		"much as the owner."
 }
 
 // quantity is a large number: 50M, 350e6, 1.5G.

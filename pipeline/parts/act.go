@@ -86,10 +86,9 @@ func DeclareActing(l *setting.List, text *string) {
 	}
 	l.AddText(setting.Setting{
 		Name: "act", Group: "sets", Kept: setting.Optional, Placeholder: "class=NAME,...",
-		Help: "Say in every prediction whether to act on it (docs/transactions.md). capacity=N/h: on the N most " +
-			"probable nodes of a class " +
-			"an hour of event time (or s, m, d). cost=MISSED:ACTED: where missing one costs more than acting in vain. " +
-			"Such as class=fraud,capacity=50/h or class=fraud,cost=100:1; nothing when left out.",
+		Help: "Say in every prediction whether to act on it: class=fraud,capacity=50/h on the 50 most probable an " +
+			"hour (or s, m, d), class=fraud,cost=100:1 where missing one costs 100 times acting in vain " +
+			"(docs/transactions.md).",
 	}, text, check)
 }
 

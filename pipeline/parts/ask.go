@@ -90,10 +90,8 @@ func ParseAsking(text string) (a Asking, err error) {
 func (a *Asking) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "ask", Group: "update", Kept: setting.Optional, Placeholder: "NUMBER/UNIT,...",
-		Help: "Ask for the labels of so many nodes in a second, minute, hour or day of event time, in the topic " +
-			"to-label (docs/labels.md). " +
-			"random=SHARE: this share at random, and the others by the information that a label would bring. " +
-			"Such as 100/d,random=0.1; off when left out.",
+		Help: "Ask for so many labels a s, m, h or d, in the topic to-label: this share at random, the others by " +
+			"what they would tell, such as 100/d,random=0.1 (docs/labels.md).",
 		Value: setting.Parsed(a, ParseAsking),
 	})
 	l.Check(func() error {

@@ -95,9 +95,9 @@ func DeclareBy(l *setting.List, text *string) {
 	}
 	l.AddText(setting.Setting{
 		Name: "by", Group: "sets", Kept: setting.Optional, Placeholder: "ATTRIBUTE,...",
-		Help: "Tell scores apart by the values of an attribute, such as country, or id: for what ids have before a colon: " +
-			"the first 10 that come, or values=N, and others. class=NAME: a class of which metrics have the ranking, beside " +
-			"the one that is acted on and the two rarest. Such as country,values=5,class=fraud; nothing when left out.",
+		Help: "Tell scores apart by the values of an attribute, or id: for what ids have before a colon: the first " +
+			"10 that come, or values=N. class=NAME: one more class whose ranking metrics have. Such as " +
+			"country,values=5,class=fraud.",
 	}, text, check)
 }
 
