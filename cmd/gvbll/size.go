@@ -198,7 +198,7 @@ func (s *sizing) events() (in, out float64) {
 		}
 	}
 	p := &event.Prediction{Node: n.ID, Time: n.Time, Probabilities: make([]float32, len(s.m.Classes)), Class: s.m.Classes[0], Model: s.m.ID}
-	return float64(len(wire.AppendNode(nil, n))), float64(len(wire.AppendPrediction(nil, p)))
+	return float64(len(wire.AppendNode(nil, n))), float64(len(wire.MsgPack.AppendPrediction(nil, p)))
 }
 
 // inUnits returns bytes for people.

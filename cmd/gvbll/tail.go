@@ -143,7 +143,7 @@ func (t *tailed) print(ctx context.Context, r *kafka.Record) error {
 		if err := t.classes.name(ctx, &p); err != nil {
 			return err
 		}
-		line = strings.TrimSuffix(string(wire.AppendPredictionJSON(nil, &p)), "}")
+		line = strings.TrimSuffix(string(wire.JSON.AppendPrediction(nil, &p)), "}")
 		line += fmt.Sprintf(`,"partition":%d,"offset":%d,"published":%d}`, r.Partition, r.Offset, r.Time.UnixMilli())
 	}
 	t.printed++

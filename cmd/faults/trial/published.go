@@ -198,7 +198,7 @@ func (c *published) retried() (n int) {
 func (c *published) withoutRetries(value []byte) ([]byte, error) {
 	var p event.Prediction
 	must(wire.DecodePrediction(value, &p))
-	if !bytes.Equal(wire.AppendPrediction(nil, &p), value) {
+	if !bytes.Equal(wire.MsgPack.AppendPrediction(nil, &p), value) {
 		return nil, fmt.Errorf("the prediction of node %v is not the encoding of what it decodes to", p.Node)
 	}
 	number := p.Window
@@ -208,5 +208,5 @@ func (c *published) withoutRetries(value []byte) ([]byte, error) {
 		}
 	}
 	p.Window = number
-	return wire.AppendPrediction(nil, &p), nil
+	return wire.MsgPack.AppendPrediction(nil, &p), nil
 }
