@@ -294,14 +294,8 @@ type logFlags struct {
 }
 
 var logHelp = flags.Texts{
-<<<<<<< HEAD
-	"log_serving": "File of the model that serves: to be scored beside it, and to keep its classes, its number of features, " +
-		"and what its pool of heads has learned. Needed to try the new model beside it.",
-=======
-	"log_brokers": "Train on the ledger of a graph: its Kafka brokers, host:port.",
 	"log_serving": "File of the model that serves: scored beside the new one, which keeps its classes, features " +
 		"and what its pool has learned. Needed to try the new one.",
->>>>>>> main
 }
 
 // given reports whether the ledger is to be read. Brokers in the environment or the file of
