@@ -485,7 +485,7 @@ func TestEveryWaitIsRed(t *testing.T) {
 			reds[value] = o.Color == "red"
 		}
 	}
-	for _, what := range append(slices.Collect(maps.Keys(kafka.Unconnected().Waits())), "replaying") {
+	for _, what := range append(slices.Collect(maps.Keys(new(kafka.Health).Waits())), "replaying") {
 		m := regexp.MustCompile(`points1h{graph="` + what + `"}', value: (-\d+)}`).FindStringSubmatch(cases)
 		if m == nil || !reds[m[1]] || what != "replaying" && !strings.Contains(cases, `what="`+what+`"}', values: '0x5 45+60x5'`) {
 			t.Errorf("%s: the verdict is tested to be %v, want one that is red of %v", what, m, reds)

@@ -68,17 +68,17 @@ func about(version string, web *Web, models []*model.Model) string {
 // watch shows what the client waits for, in metrics, on pages and to the probe of readiness.
 func (b *board) watch(c *kafka.Client) {
 	b.Stream.Watch(c)
-	b.Page.Watch(func() string { return cmp.Or(c.Trouble(), c.Partly()) })
+	b.Page.Watch(func() string { return cmp.Or(c.Health.Trouble(), c.Health.Partly()) })
 	b.web.state.Store(&state{
 		unready: func() string {
-			if what := c.Trouble(); what != "" {
+			if what := c.Health.Trouble(); what != "" {
 				return "waiting for Kafka: " + what
 			}
 			return ""
 		},
-		partly: c.Partly,
+		partly: c.Health.Partly,
 		throttled: func() bool {
-			_, now := c.Throttled()
+			_, now := c.Health.Throttled()
 			return now
 		},
 	})

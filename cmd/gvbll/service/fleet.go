@@ -57,14 +57,14 @@ func NewFleet(c *kafka.Client, set Setup, configure func(*worker.Config)) *fleet
 	set.Web.show(f.pages())
 	set.Web.state.Store(&state{
 		unready: func() string {
-			if what := c.Trouble(); what != "" {
+			if what := c.Health.Trouble(); what != "" {
 				return "waiting for Kafka: " + what
 			}
 			return f.unready()
 		},
-		partly: c.Partly,
+		partly: c.Health.Partly,
 		throttled: func() bool {
-			_, now := c.Throttled()
+			_, now := c.Health.Throttled()
 			return now
 		},
 	})
