@@ -17,7 +17,7 @@ import (
 // TestCoverage: with one threshold and with one for each class, with early and late labels, sets
 // hold the class as often as the target says, and the outcome describes them correctly.
 func TestCoverage(t *testing.T) {
-	for _, per := range []parts.Per{parts.PerNone, parts.PerClass} {
+	for _, per := range []parts.Per{parts.PerNone, parts.PerClass, parts.PerFloor} {
 		for _, late := range []int{0, 8} {
 			t.Run(fmt.Sprintf("%v/%d", per, late), func(t *testing.T) {
 				s := pipelinetest.NewCalibratedStream(t, 4)
