@@ -345,7 +345,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	m, stream := metrics.New(described), worker.NewMetrics(described)
 	metrics.NewCalls(described).Ended("answered", time.Millisecond, true)
 	out := &event.Outcome{
-		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
+		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}, Act: new(bool)}},
 		Labelled:       []event.Labelled{{Delay: 1000}},
 		Watched:        []int32{0},
 		AsTrained:      []int32{1},

@@ -56,8 +56,7 @@ const (
 	// peakMB bounds the worker's resident size under records that it need not keep: what
 	// the queues hold as fetched and decoded, a window's dead letters, and as much garbage.
 	peakMB = 1200
-	// queueMB is what a second topic that is flooded with small records adds: four blocks of some 50,000 records, each of
-	// 0.8 KB as fetched and decoded, and garbage of them.
+	// queueMB is what a second topic that is flooded with small records adds, as measured: up to 370 MB.
 	queueMB = 400
 	// nodeBytes bounds what an attack adds to it for each node that it adds to the graph.
 	nodeBytes = 4 << 10
