@@ -71,8 +71,8 @@ func (c *Coverage) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "coverage", Group: "sets", Kept: setting.Never, Default: "0", Placeholder: "0",
 		Help: "Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets. " +
-			"A class of 20 labels and more is held by its own labels' sets at 1.5 times the misses at most, and no set is empty; " +
-			"with groups=none after a comma neither, with groups=class each class has a threshold of its own.",
+			"No set is empty, and each class is missed at most 1.5 times as often; after a comma, groups=none has one threshold alone, " +
+			"groups=class one for each class.",
 		Value: setting.Func(c.targetText, c.parseTarget),
 	})
 	limits := []setting.Pair{{Name: "confidence", Value: &c.MinConfidence}, {Name: "set-size", Value: &c.MaxSize}}
