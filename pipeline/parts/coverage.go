@@ -70,17 +70,15 @@ func (c Coverage) predictor(classes int) conformal.Config {
 func (c *Coverage) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "coverage", Group: "sets", Kept: setting.Never, Default: "0", Placeholder: "0",
-		Help: "Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets. " +
-			"No set is empty, and each class is missed at most 1.5 times as often; after a comma, groups=none has one threshold alone, " +
-			"groups=class one for each class.",
+		Help: "Add a set of classes that holds the right one with this probability, such as 0.9; 0 for none. No set is empty, and " +
+			"each class is missed at most 1.5 times as often; ,groups=none has one threshold alone, ,groups=class one for each class.",
 		Value: setting.Func(c.targetText, c.parseTarget),
 	})
 	limits := []setting.Pair{{Name: "confidence", Value: &c.MinConfidence}, {Name: "set-size", Value: &c.MaxSize}}
 	l.Add(setting.Setting{
 		Name: "abstain", Group: "sets", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
-		Help: "Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a " +
-			"larger set or an empty one. " +
-			"Such as confidence=0.3,set-size=4; none when left out.",
+		Help: "Mark predictions to abstain from: below a confidence, or with a set that is larger or empty, such " +
+			"as confidence=0.3,set-size=4.",
 		Value: setting.Func(func() string { return setting.JoinPairs(limits...) }, func(text string) error {
 			if c.MinConfidence, c.MaxSize = 0, 0; text == "" {
 				return nil

@@ -33,9 +33,8 @@ func (r *Rescoring) Declare(l *setting.List) {
 	pairs := []setting.Pair{{Name: "after", Value: &r.After}, {Name: "confidence", Value: &r.Confidence}}
 	l.Add(setting.Setting{
 		Name: "rescore", Group: "revisions", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
-		Help: "Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node " +
-			"(1 when left out). confidence=P: publish only what crosses this confidence, up or down. " +
-			"Such as after=3,confidence=0.8; off when left out.",
+		Help: "Predict nodes again until their label comes: after=N, whenever N edges came to one; confidence=P, " +
+			"publish only what crosses it. Such as after=3,confidence=0.8.",
 		Value: setting.Func(func() string { return setting.JoinPairs(pairs...) }, func(text string) error {
 			if r.After, r.Confidence = 0, 0; text == "" {
 				return nil

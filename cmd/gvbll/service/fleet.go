@@ -55,19 +55,7 @@ func NewFleet(c *kafka.Client, set Setup, configure func(*worker.Config)) *fleet
 	cells := prometheus.GathererFunc(f.gather)
 	set.Web.cells.Store(&cells)
 	set.Web.show(f.pages())
-	set.Web.state.Store(&state{
-		unready: func() string {
-			if what := c.Trouble(); what != "" {
-				return "waiting for Kafka: " + what
-			}
-			return f.unready()
-		},
-		partly: c.Partly,
-		throttled: func() bool {
-			_, now := c.Throttled()
-			return now
-		},
-	})
+	set.Web.watch(c, f.unready)
 	set.Web.Ready.Store(true) // unready says what is not
 	return f
 }

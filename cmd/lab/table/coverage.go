@@ -36,7 +36,7 @@ type CoverageResult struct {
 	Sets    conformal.Coverage `json:"sets"`    // of nodes whose label came
 	Correct int                `json:"correct"` // of these nodes, those whose most probable class was right
 	// coverage of the class of minClassLabels labels that is covered least; 1 if there is none
-	Lowest  float64 `json:"lowest"`
+	Lowest float64 `json:"lowest"`
 	Served int     `json:"served"` // all predictions
 }
 
