@@ -140,9 +140,6 @@ func (t *tried) count(is bool, row int, text string) {
 	}
 }
 
-// Times in milliseconds of the years 1990 to 2100.
-const firstMillis, lastMillis = 631_152_000_000, 4_102_444_800_000
-
 // firstDate is 1901, in milliseconds: dates before it stand for none in most tables that have them.
 const firstDate = -2_177_452_800_000
 
@@ -177,12 +174,12 @@ func (c *Column) infer() error {
 		_, isBoolean := spelling.Bool(text)
 		boolean.count(isBoolean, row, text)
 		at, isDate := spelling.Date(text)
-		if isDate && (at < firstDate || at >= lastMillis || at == 0) {
+		if isDate && (at < firstDate || at >= spelling.LastMillis || at == 0) {
 			if far++; farText == "" {
 				farText = text
 			}
 		}
-		isMillis := isNumber && v >= firstMillis && v < lastMillis // beside dates, they are as certain
+		isMillis := isNumber && spelling.UnitOf(v) == "ms" // beside dates, they are as certain
 		instant.count(isDate || isMillis, row, text)
 		_, isDecimal := spelling.WithComma(text)
 		decimal.count(isDecimal, row, text)
