@@ -112,6 +112,21 @@ func sparse(row []float32, n int) gnn.Vector {
 	return v
 }
 
+// addFeatures appends the features that a line lists, parted by commas.
+func addFeatures(row []float32, line string) ([]float32, error) {
+	for item := range strings.SplitSeq(line, ",") {
+		if len(row) == maxDim {
+			return nil, fmt.Errorf("more than %d features", maxDim)
+		}
+		v, err := parseFeature(item)
+		if err != nil {
+			return nil, fmt.Errorf("feature %d: %w", len(row), err)
+		}
+		row = append(row, v)
+	}
+	return row, nil
+}
+
 // parseFeature reads a feature, a finite float32. The words true and false, in which
 // pandas writes the columns of get_dummies, are 1 and 0.
 func parseFeature(text string) (float32, error) {

@@ -105,12 +105,7 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 		return Stream{}, err
 	}
 	if d.Context != nil {
-		rest = slices.DeleteFunc(rest, func(v int32) bool {
-			if d.Context[v] {
-				s.Warmup = append(s.Warmup, v)
-			}
-			return d.Context[v]
-		})
+		rest = s.warmUp(rest, func(v int32) bool { return d.Context[v] })
 	}
 	if d.Time != nil {
 		d.sortByTime(s.Train)
@@ -118,13 +113,7 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 	}
 	if d.Keys != nil && len(s.Train) > 0 {
 		last := d.Time[s.Train[len(s.Train)-1]]
-		rest = slices.DeleteFunc(rest, func(v int32) bool {
-			before := d.Labels[v] == Unlabelled && d.Time[v] < last
-			if before {
-				s.Warmup = append(s.Warmup, v)
-			}
-			return before
-		})
+		rest = s.warmUp(rest, func(v int32) bool { return d.Labels[v] == Unlabelled && d.Time[v] < last })
 	}
 	if d.LabelTime != nil && !(c.Until == nil && c.Share == 0 && d.Given != nil) {
 		if err := d.holdBack(&s, c.Until); err != nil {
@@ -141,6 +130,17 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 	return s, nil
 }
 
+// warmUp has those of the nodes warm up that are such, and returns the others.
+func (s *Stream) warmUp(nodes []int32, such func(v int32) bool) []int32 {
+	return slices.DeleteFunc(nodes, func(v int32) bool {
+		is := such(v)
+		if is {
+			s.Warmup = append(s.Warmup, v)
+		}
+		return is
+	})
+}
+
 // The four ways to cut set Train and Warmup, and return the other nodes in order of
 // arrival.
 
@@ -154,12 +154,7 @@ func (d *Dataset) holdBack(s *Stream, until *float64) error {
 		end = *until
 	}
 	all := len(s.Train)
-	s.Train = slices.DeleteFunc(s.Train, func(v int32) bool {
-		if d.LabelTime[v] > end {
-			s.Warmup = append(s.Warmup, v)
-		}
-		return d.LabelTime[v] > end
-	})
+	s.Train = s.warmUp(s.Train, func(v int32) bool { return d.LabelTime[v] > end })
 	if all > 0 && len(s.Train) == 0 {
 		return fmt.Errorf("the labels of the %d nodes to train on all come after %s, so none is known by then: train until "+
 			"later, or on a larger share", all, d.FormatTime(end))
