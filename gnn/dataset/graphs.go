@@ -148,7 +148,7 @@ func (f folder) ofGraphs(d *Dataset, n *graphNodes, labels []string, parts []Par
 		return nil, err
 	}
 	if parts != nil && d.Given == nil {
-		d.giveSplit(parts, "column split")
+		giveSplit(d, parts, "column split")
 	}
 	return d, nil
 }

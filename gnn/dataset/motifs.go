@@ -60,7 +60,7 @@ func Motifs(c MotifsConfig) (*Dataset, error) {
 		}
 	}
 	d.IDs = idsOf(ids)
-	d.giveSplit(parts, "the first fifth")
+	giveSplit(d, parts, "the first fifth")
 	return d, nil
 }
 

@@ -267,7 +267,7 @@ func (z npz) masks(d *Dataset) error {
 		}
 	}
 	if parts != nil {
-		d.giveSplit(parts, "masks")
+		giveSplit(d, parts, "masks")
 	}
 	return nil
 }

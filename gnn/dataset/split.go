@@ -116,7 +116,7 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 		rest = s.warmUp(rest, func(v int32) bool { return d.Labels[v] == Unlabelled && d.Time[v] < last })
 	}
 	if d.LabelTime != nil && !(c.Until == nil && c.Share == 0 && d.Given != nil) {
-		if err := d.holdBack(&s, c.Until); err != nil {
+		if err := holdBack(d, &s, c.Until); err != nil {
 			return Stream{}, err
 		}
 	}
@@ -145,7 +145,7 @@ func (s *Stream) warmUp(nodes []int32, such func(v int32) bool) []int32 {
 // arrival.
 
 // holdBack has those that train warm up whose labels come after the last of them, or after until.
-func (d *Dataset) holdBack(s *Stream, until *float64) error {
+func holdBack(d *Dataset, s *Stream, until *float64) error {
 	end := math.Inf(-1)
 	for _, v := range s.Train {
 		end = max(end, d.Time[v])
@@ -346,7 +346,7 @@ func (g *GivenSplit) describe(steps int) string {
 
 // giveSplit gives a data set its split, and removes the labels of nodes that are in no
 // part, see [Part].
-func (d *Dataset) giveSplit(parts []Part, how string) {
+func giveSplit(d *Dataset, parts []Part, how string) {
 	d.Given = &GivenSplit{Parts: parts, How: how}
 	if !slices.Contains(parts, InTest) {
 		return

@@ -52,7 +52,7 @@ func openTables(f folder) (*Dataset, error) {
 	d.Time, d.Context = n.times, n.inContext
 	if n.texts.named {
 		d.Table, d.Features = n.texts.table, make([]gnn.Vector, len(n.ids))
-		err = d.inferKinds()
+		err = inferKinds(d)
 	} else {
 		d.Features, d.Sparse, err = n.features.x.finish(d.Dim)
 	}
@@ -60,7 +60,7 @@ func openTables(f folder) (*Dataset, error) {
 		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 	}
 	if n.texts.named {
-		d.noteTimes()
+		noteTimes(d)
 	}
 	labels, notes := labelled(n.labels, &text)
 	d.Notes = append(d.Notes, notes...)
@@ -71,12 +71,12 @@ func openTables(f folder) (*Dataset, error) {
 		return nil, err
 	}
 	d.Notes = append(append(d.Notes, n.said...), n.notes(d.Classes)...)
-	d.noteClasses(&text)
+	noteClasses(d, &text)
 	switch {
 	case n.parts != nil && d.Given != nil:
 		return nil, fmt.Errorf("%s has a column split, and %s.json a split: keep one", f.path("nodes"), f.path("dataset"))
 	case n.parts != nil:
-		d.giveSplit(n.parts, "column split")
+		giveSplit(d, n.parts, "column split")
 	}
 	e := edgeTable{memory: f.memory, number: n.number}
 	if d.Keys == nil || f.has("edges") {
@@ -90,7 +90,7 @@ func openTables(f folder) (*Dataset, error) {
 	}
 	d.Mark(e.kinds, e.marks)
 	if d.Keys != nil {
-		if err := d.checkKeys(); err != nil {
+		if err := checkKeys(d); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 		}
 	}
@@ -396,7 +396,7 @@ func (t *nodeTable) notes(classes []string) (notes []string) {
 }
 
 // noteClasses says that labels may be a quantity, that two classes may be one, and that no label is of those that stand for none.
-func (d *Dataset) noteClasses(text *description) {
+func noteClasses(d *Dataset, text *description) {
 	if alike := attributes.Alike(d.Classes); alike != "" {
 		d.Notes = append(d.Notes, "classes "+alike)
 	}
@@ -642,16 +642,6 @@ func classesOf(labels []string) (classes []string, y []int32) {
 		}
 		return strings.Compare(a, b)
 	})
-	number := make(map[string]int32, len(classes))
-	for c, l := range classes {
-		number[l] = int32(c)
-	}
-	for _, l := range labels {
-		c, known := number[l]
-		if !known {
-			c = Unlabelled
-		}
-		y = append(y, c)
-	}
+	y, _ = numberedBy(classes, labels)
 	return classes, y
 }

@@ -14,12 +14,6 @@
 //
 // The goroutines of a Reader check and copy disjoint spans of the file, so they
 // do not affect the values read. Only file.go opens files.
-//
-//	safetensors.go  Tensor, File: decode and encode
-//	header.go       the JSON header
-//	stream.go       Stream and its Parts
-//	reader.go       Reader
-//	file.go         files on disk
 package safetensors
 
 import (
