@@ -41,10 +41,7 @@ func NewPart[T Element](name string, next func(b []byte) []byte, shape ...int) P
 // change before they are read. It panics when the shape has another number of
 // elements.
 func PartOf[T Element](name string, values []T, shape ...int) Part {
-	t := Tensor{DType: dtypeOf[T](), Shape: shape}
-	if n, err := t.bytes(); err != nil || n != len(values)*t.DType.size() {
-		panic(fmt.Sprintf("safetensors: %d values for shape %v", len(values), shape))
-	}
+	t := tensorOf(values, shape)
 	return NewPart[T](name, func(b []byte) []byte {
 		n := min(len(values), pieceBytes/t.DType.size())
 		b = Append(b, values[:n]...)
