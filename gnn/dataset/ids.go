@@ -123,14 +123,6 @@ func isOdd(text string) bool {
 		strings.ContainsRune(text, '\ufeff')
 }
 
-// kindCell returns the name of a kind of edges as a table has it.
-func kindCell(name string) string {
-	if isOdd(name) {
-		return quote(name)
-	}
-	return name
-}
-
 // quote returns a text in JSON.
 func quote(text string) string {
 	b, err := json.Marshal(text)

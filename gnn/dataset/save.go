@@ -192,7 +192,12 @@ func edgeColumnsOf(d *Dataset) []column {
 	if d.Kinds != nil {
 		kind := func(e int) gnn.EdgeKind { return d.Kinds[d.Marks[e].Kind] }
 		list = append(list,
-			column{"kind", false, func(e int) string { return kindCell(kind(e).Name) }},
+			column{"kind", false, func(e int) string {
+				if name := kind(e).Name; !isOdd(name) {
+					return name
+				}
+				return quote(kind(e).Name)
+			}},
 			column{"weight", true, func(e int) string { return exact(d.Marks[e].Weight) }},
 			column{"directed", false, func(e int) string { return strconv.FormatBool(kind(e).Directed) }})
 	}

@@ -162,22 +162,36 @@ func holdBack(d *Dataset, s *Stream, until *float64) error {
 	return nil
 }
 
+// divide divides the nodes by their parts: those that train have labels.
+func (d *Dataset) divide(s *Stream, of func(v int) Part) (rest []int32) {
+	for v, y := range d.Labels {
+		switch part := of(v); {
+		case part == InTrain && y != Unlabelled:
+			s.Train = append(s.Train, int32(v))
+		case part == inValid:
+			s.Warmup = append(s.Warmup, int32(v))
+		default:
+			rest = append(rest, int32(v))
+		}
+	}
+	return rest
+}
+
 // cutBefore trains on the labelled nodes before a time, and warms up with the other
 // nodes before another.
 func (d *Dataset) cutBefore(s *Stream, train, warmup float64) (rest []int32, err error) {
 	if d.Time == nil {
 		return nil, errNoTimes
 	}
-	for v, at := range d.Time {
-		switch {
-		case at < train && d.Labels[v] != Unlabelled:
-			s.Train = append(s.Train, int32(v))
-		case at >= train && at < warmup:
-			s.Warmup = append(s.Warmup, int32(v))
-		default:
-			rest = append(rest, int32(v))
+	rest = d.divide(s, func(v int) Part {
+		switch at := d.Time[v]; {
+		case at < train:
+			return InTrain
+		case at < warmup:
+			return inValid
 		}
-	}
+		return InTest
+	})
 	if from, to := d.FormatTime(slices.Min(d.Time)), d.FormatTime(slices.Max(d.Time)); len(s.Train) == 0 {
 		return nil, fmt.Errorf("no node with a label is of a time before %s, so none trains: times go from %s to %s",
 			d.FormatTime(train), from, to)
@@ -249,16 +263,7 @@ func (d *Dataset) cutStratified(s *Stream, seed uint64, share float64) (rest []i
 
 // cutAsGiven cuts as the given split says.
 func (d *Dataset) cutAsGiven(s *Stream, seed uint64) (rest []int32) {
-	for v, part := range d.Given.Parts {
-		switch {
-		case part == InTrain && d.Labels[v] != Unlabelled:
-			s.Train = append(s.Train, int32(v))
-		case part == inValid:
-			s.Warmup = append(s.Warmup, int32(v))
-		default:
-			rest = append(rest, int32(v))
-		}
-	}
+	rest = d.divide(s, func(v int) Part { return d.Given.Parts[v] })
 	switch {
 	case d.Given.InOrder:
 		s.Ordered = true
