@@ -19,7 +19,6 @@ type Doubt struct {
 	low, high                                   [2]extreme
 }
 
-// extreme is one of the two lowest or highest numbers.
 type extreme struct {
 	v float64
 	n int

@@ -139,7 +139,6 @@ const (
 	otherNames   = "(other)"
 )
 
-// unknown counts a value under a name that the schema lacks.
 func (e *Encoder) unknown(name string) {
 	i, seen := e.places[name]
 	if !seen {

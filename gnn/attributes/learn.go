@@ -435,7 +435,6 @@ func EncodeRow(e *Encoder, columns []Column, times []int64, row int) (gnn.Vector
 	return e.End(), nil
 }
 
-// isGap reports whether a text stands for no value of the attribute.
 func (a *Attribute) isGap(text string) bool {
 	switch a.Kind {
 	case Number, Boolean, Time:
@@ -444,7 +443,6 @@ func (a *Attribute) isGap(text string) bool {
 	return spelling.IsGap(text)
 }
 
-// parseNumber reads a finite number.
 func (a *Attribute) parseNumber(text string) (v float64, ok bool) {
 	if a.Comma {
 		return spelling.WithComma(text)
@@ -474,7 +472,6 @@ func (c *Column) width() (most int) {
 	return most
 }
 
-// isVector reports whether a text is a list of so many numbers.
 func isVector(text string, width int) bool {
 	n := 0
 	for item := range strings.FieldsFuncSeq(text, betweenNumbers) {

@@ -67,7 +67,6 @@ func (g *GivenSplit) sizes() *splitSizes {
 	return s
 }
 
-// description reads dataset.json, empty where there is none.
 func (f folder) description() (text description, err error) {
 	file, err := f.files.Open(f.prefix + "dataset.json")
 	if errors.Is(err, fs.ErrNotExist) {

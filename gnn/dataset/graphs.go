@@ -37,7 +37,6 @@ func (g *graphNodes) edge(u, v int32) error {
 	return g.memory.claim(edgeBytes)
 }
 
-// finish returns the graphs.
 func (g *graphNodes) finish() (*gnn.Graphs, error) {
 	nodes := make([][]gnn.Vector, len(g.ends))
 	place := make([]uint32, len(g.x))
@@ -129,7 +128,6 @@ func openGraphs(f folder) (*Dataset, error) {
 	return d, nil
 }
 
-// ofGraphs completes a data set of graphs.
 func (f folder) ofGraphs(d *Dataset, n *graphNodes, labels []string, parts []Part) (_ *Dataset, err error) {
 	if d.Graphs, err = n.finish(); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.dir, err)

@@ -64,7 +64,6 @@ func Motifs(c MotifsConfig) (*Dataset, error) {
 	return d, nil
 }
 
-// lastOf returns the largest of the numbers.
 func lastOf(ends []uint32) (last uint32) {
 	for _, v := range ends {
 		last = max(last, v)

@@ -40,7 +40,6 @@ func readNPZ(r io.ReaderAt, size int64, name string) (*Dataset, error) {
 	return d, nil
 }
 
-// npz is an archive of arrays by name.
 type npz struct {
 	members map[string]*zip.File
 	memory  *budget
@@ -194,7 +193,6 @@ func (z npz) marks(d *Dataset) error {
 	return nil
 }
 
-// times reads the nodes' times, if they are there.
 func (z npz) times(d *Dataset) error {
 	name := "node_year"
 	if !z.has(name) {
@@ -215,7 +213,6 @@ func (z npz) times(d *Dataset) error {
 	})
 }
 
-// ids reads the nodes' ids, if they are there.
 func (z npz) ids(d *Dataset) error {
 	const name = "node_ids"
 	if !z.has(name) {
@@ -272,7 +269,6 @@ func (z npz) masks(d *Dataset) error {
 	return nil
 }
 
-// mask adds the nodes of a mask to their part.
 func (z npz) mask(name string, part Part, parts []Part) error {
 	return z.read(name, func(a *array) error {
 		n, splits := len(parts), 1
@@ -299,7 +295,6 @@ func (z npz) mask(name string, part Part, parts []Part) error {
 	})
 }
 
-// features reads the nodes' features from an n×d array.
 func (z npz) features(d *Dataset) error {
 	const name = "x"
 	return z.read(name, func(a *array) (err error) {
@@ -332,7 +327,6 @@ func (z npz) features(d *Dataset) error {
 	})
 }
 
-// edges reads the edges from a 2×e array with their ends.
 func (z npz) edges(d *Dataset) error {
 	const name = "edge_index"
 	return z.read(name, func(a *array) error {

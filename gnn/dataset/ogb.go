@@ -90,7 +90,6 @@ func openOGB(f folder) (*Dataset, error) {
 	return d, nil
 }
 
-// parseEnds reads the two ends of an edge, each from low to high.
 func parseEnds(line string, low, high int) (u, v int32, err error) {
 	source, target, ok := strings.Cut(line, ",")
 	if !ok {

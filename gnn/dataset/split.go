@@ -379,7 +379,6 @@ func inOrder(n, train, valid, steps int, how string) *GivenSplit {
 	return &GivenSplit{Parts: parts, InOrder: true, Steps: steps, How: how}
 }
 
-// partNamed returns the part that a table calls by that name.
 func partNamed(name string) (Part, error) {
 	switch strings.ToLower(name) {
 	case "":

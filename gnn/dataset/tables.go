@@ -97,7 +97,6 @@ func openTables(f folder) (*Dataset, error) {
 	return d, nil
 }
 
-// nodeTable reads a table of nodes.
 type nodeTable struct {
 	id, label, vector int          // columns, -1 where there is none; vector has all features, and none if each has its own
 	others            []cellReader // of the other columns that are no features
@@ -126,7 +125,6 @@ type nodeTable struct {
 	said    []string  // of the header
 }
 
-// cellReader reads the texts of a column.
 type cellReader struct {
 	name string
 	at   int
@@ -143,7 +141,6 @@ type attributeTexts struct {
 	table        []attributes.Column
 }
 
-// vectors are the features of nodes as numbers.
 type vectors struct {
 	x   features
 	dim int // of pairs, one more than the largest index so far
@@ -337,7 +334,6 @@ type watched struct {
 	doubt   attributes.Doubt
 }
 
-// compare compares the features of a row with its label and its number.
 func (t *nodeTable) compare(fields []string, label string) {
 	if t.watched == nil {
 		t.watched = make([]watched, len(t.columns))
@@ -376,7 +372,6 @@ const (
 	mostDoubted = 256 // columns of a table of plain numbers that are looked at
 )
 
-// notes says what is suspicious about columns and classes.
 func (t *nodeTable) notes(classes []string) (notes []string) {
 	for k := range t.watched {
 		w, name := &t.watched[k], t.names[t.columns[k]]
@@ -419,7 +414,6 @@ func isText(text string) bool {
 	return spelling.IsGapWord(text) || errors.Is(err, strconv.ErrSyntax)
 }
 
-// identify adds a node by its id.
 func (t *nodeTable) identify(id string) error {
 	key := keyOf(id)
 	if _, twice := t.number[key]; twice {
@@ -484,7 +478,6 @@ func (f *vectors) addVector(text string, first bool) error {
 	return f.x.add(f.dense)
 }
 
-// addPair adds a feature by its index to the row.
 func (f *vectors) addPair(at, value string) error {
 	j, err := parseInt(at, 0, maxDim-1)
 	if err != nil {
@@ -505,7 +498,6 @@ func (f *vectors) addPair(at, value string) error {
 	return nil
 }
 
-// addNumber adds the next feature to the row.
 func (f *vectors) addNumber(text string) error {
 	if len(f.dense) == maxDim {
 		return fmt.Errorf("more than %d features", maxDim)
@@ -557,7 +549,6 @@ func (e *eras) add(row int, text string, v float64, isDate bool) error {
 	return nil
 }
 
-// formatTime returns the text of a time.
 func formatTime(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // labelled returns the labels in the one spelling of names, and "" for those that stand for none, by one rule for all

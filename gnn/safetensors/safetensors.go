@@ -99,7 +99,6 @@ type Element interface {
 	uint8 | uint16 | int32 | int64 | float32 | float64
 }
 
-// dtypeOf returns the element type of T.
 func dtypeOf[T Element]() DType {
 	switch any(T(0)).(type) {
 	case uint8:
@@ -126,7 +125,6 @@ func Of[T Element](values []T, shape ...int) Tensor {
 	return t
 }
 
-// tensorOf returns a tensor of values without its Data.
 func tensorOf[T Element](values []T, shape []int) Tensor {
 	t := Tensor{DType: dtypeOf[T](), Shape: slices.Clone(shape)}
 	if n, err := t.bytes(); err != nil || n != len(values)*t.DType.size() {

@@ -65,7 +65,6 @@ func Fill[T Element](values []T, b []byte) {
 	swapBytes[T](own)
 }
 
-// bytesOf returns the memory of values.
 func bytesOf[T Element](values []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(T(0))))
 }
@@ -185,7 +184,6 @@ func (s *Stream) produce(want int) bool {
 	return len(b) > 0
 }
 
-// checksum adds bytes to the checksum of the span in progress.
 func (s *Stream) checksum(b []byte) {
 	for len(b) > 0 {
 		n := min(len(b), spanBytes-s.inSpan)
@@ -198,7 +196,6 @@ func (s *Stream) checksum(b []byte) {
 	}
 }
 
-// endSpan stores the checksum of the span in progress.
 func (s *Stream) endSpan() {
 	s.sums = binary.LittleEndian.AppendUint32(s.sums, s.sum)
 	s.sum, s.inSpan = 0, 0

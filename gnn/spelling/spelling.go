@@ -377,7 +377,6 @@ var (
 // spans are the units of lengths of time, in milliseconds.
 var spans = map[string]int64{"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
-// longestSpan is a hundred years.
 const longestSpan = 36_525 * 86_400_000
 
 // Span reads a length of time in milliseconds: a whole number of d, h, m, s or ms, at most a hundred years. Any other text is 0.

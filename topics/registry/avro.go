@@ -78,7 +78,6 @@ func fieldsOf(s avro.Schema, within []string) (n int, err error) {
 	return n, nil
 }
 
-// avroRecord writes the JSON of a record.
 type avroRecord struct {
 	*avro.Reader
 	jsonWriter
@@ -160,7 +159,6 @@ func (r *avroRecord) primitive(s *avro.PrimitiveSchema) {
 	}
 }
 
-// list reads blocks of items.
 func (r *avroRecord) list(open, closing byte, item func()) {
 	r.begin(open)
 	for n, _ := r.ReadBlockHeader(); n != 0 && r.failed() == nil; n, _ = r.ReadBlockHeader() {

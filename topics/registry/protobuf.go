@@ -82,7 +82,6 @@ func messageOf(messages protoreflect.MessageDescriptors, payload []byte) (of pro
 	return of, payload, nil
 }
 
-// protobufRecord writes the JSON of a message.
 type protobufRecord struct{ jsonWriter }
 
 // message writes a message: fields by the names of the schema, 64-bit integers as numbers, and what is not given as
