@@ -104,7 +104,7 @@ func DeclareBy(l *setting.List, text *string) {
 // ofOthers counts the labels whose nodes have no cohort of their own.
 var ofOthers = figure.Sum("cohort_others_total",
 	"Scored labels of nodes whose value of --by came after those that have scores of their own.", "labels of other values of --by",
-	"Most of the labels: the attribute has too many values, such as an id; `--by` wants one with few.")
+	"Most of the labels: the attribute has too many values.")
 
 // Cohorts is the observer that tells scores apart by the values of an attribute: those that come first. Of a category
 // of the model these are values that training had, so that no typing error takes the place of one.

@@ -77,7 +77,7 @@ func DeclareReasoning(l *setting.List, text, acting *string) {
 // reasoned counts the predictions with reasons.
 var reasoned = figure.New(figure.Figure{
 	Name: "reasons_total", Help: "Predictions served with reasons (--reasons).", Words: "predictions with reasons",
-	Advice: "Each costs as much as some tens of predictions: with `--reasons N,acted`, or above a probability, few have them.",
+	Advice: "Each costs some tens of predictions: give `N,acted`, or a probability.",
 })
 
 // Bounds of what is tried for a prediction.
