@@ -307,7 +307,7 @@ right for over the hour, ` + "`graph:gvbll_majority:ratio1h`" + `. Precision and
     sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d]))
       / on (graph, class) group_left () (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
 
-All are of what was served, against the first label of a node. Binning costs less than .005 where a class has a few hundred labels; of fewer, `gvbll_class_average_precision` is exact.
+All are of what was served, against the first label of a node. Binning costs less than .005 where a class has a few hundred labels; of fewer, ` + "`gvbll_class_average_precision`" + ` is exact.
 ` + "`gvbll status --json`, `gvbll report`" + ` and the page compute the same from the same counts, of up to eight classes.
 
 `
