@@ -58,7 +58,8 @@ func (p *Predictor) SetState(b []byte) error {
 			return errLength
 		}
 		number := func(i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])) }
-		c := cell{threshold: number(0), level: number(1)}
+		c := p.empty(i)
+		c.threshold, c.level = number(0), number(1)
 		imputed, n := binary.LittleEndian.Uint64(b[8*(cellHeader-2):]), binary.LittleEndian.Uint64(b[8*(cellHeader-1):])
 		b = b[8*cellHeader:]
 		if n > uint64(p.cfg.Window) || imputed > uint64(p.cfg.Window) || imputed > 0 && p.cfg.Impute == 0 {
