@@ -140,7 +140,9 @@ func (s *shape) messageColumns() int              { return s.aggregate }
 
 func (s *shape) resetAggregate(row []float32) { clear(row[s.self:]) }
 
-func (s *shape) addMessage(row, neighbour []float32) { kernel.Add(row[s.self:], neighbour[:s.aggregate]) }
+func (s *shape) addMessage(row, neighbour []float32) {
+	kernel.Add(row[s.self:], neighbour[:s.aggregate])
+}
 
 func (s *shape) addToHub(aggregate []float64, _, neighbour []float32) { addAll(aggregate, neighbour) }
 

@@ -27,7 +27,7 @@ type GCNLayer struct {
 type GCN struct {
 	shape
 	layers []GCNLayer
-	weighs bool     // see Weighed
+	weighs bool // see Weighed
 }
 
 // NewGCN returns an encoder of features of dimension in with the given layers, at

@@ -341,4 +341,3 @@ func (s *SAGEKinds) gatherKinds(dst []float32, g *Graph, v int32, w *workspace) 
 	g.kinds.gather(dst[:s.means*st.width], v, st.width, w, state)
 	copy(dst[s.means*st.width:], state(v))
 }
-

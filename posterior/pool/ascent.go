@@ -166,8 +166,4 @@ func (a *ascent) sweep(rows, work int, logRates []float64) {
 	}
 }
 
-func (a *ascent) appendState(s *writer) { a.rows.appendRows(s) }
-
-func (a *ascent) readState(r *reader) {
-	a.rows.readRows(r, a.weights.columns, a.weights.n*a.weights.classes)
-}
+func (a *ascent) state(s *stream) { a.rows.state(s, a.weights.columns, a.weights.n*a.weights.classes) }

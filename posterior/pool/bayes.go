@@ -101,28 +101,23 @@ func (b *bayes) takeOver(from classifier, _ float64) {
 	b.refreshLogs()
 }
 
-func (b *bayes) appendState(s *writer) {
-	s.uint(b.version)
-	s.floats(b.total)
-	s.floats(b.counts)
+func (b *bayes) state(s *stream) {
+	s.uint(&b.version)
+	s.counts(b.total)
+	if s.counts(b.counts); s.reads {
+		b.refreshLogs()
+	}
 }
 
-func (b *bayes) appendChange(s *writer) {
-	s.uint(b.version)
+func (b *bayes) change(s *stream) {
+	s.put(b.version)
 	s.floats(b.total)
 	var d digest
 	for _, j := range b.changed.list {
 		d.uint(uint64(j))
 		d.floats(b.row(int(j)))
 	}
-	s.uint(uint64(d))
-}
-
-func (b *bayes) readState(r *reader) {
-	b.version = r.uint()
-	r.counts(b.total)
-	r.counts(b.counts)
-	b.refreshLogs()
+	s.put(uint64(d))
 }
 
 // row returns the counts of feature j.

@@ -184,23 +184,23 @@ func stateIsChecked(t *testing.T, scale scale) {
 	f := newFitted(cfg, rareShape)
 	training, more := rareRows(rng, 30), rareRows(rng, 5)
 	f.train(&training)
-	var whole writer
-	f.appendState(&whole)
+	var whole stream
+	f.state(&whole)
 	same := newFitted(cfg, rareShape)
-	same.readState(&reader{b: whole.b})
+	same.state(&stream{b: whole.b, reads: true})
 	f.learn(&more, 1)
 	same.learn(&more, 1)
-	var a, b writer
-	f.appendState(&a)
-	same.appendState(&b)
+	var a, b stream
+	f.state(&a)
+	same.state(&b)
 	if !bytes.Equal(a.b, b.b) {
 		t.Error("a restored head learns other weights")
 	}
 	for at := 0; at < len(whole.b); at += 5 {
 		for _, broken := range [][]byte{whole.b[:at], append(append(slices.Clone(whole.b[:at]), 0xff), whole.b[at+1:]...)} {
 			other := newFitted(cfg, rareShape)
-			r := &reader{b: broken}
-			if other.readState(r); r.err == nil && len(r.b) == 0 {
+			r := &stream{b: broken, reads: true}
+			if other.state(r); r.err == nil && len(r.b) == 0 {
 				other.learn(&more, 1)
 			}
 		}

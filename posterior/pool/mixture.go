@@ -152,11 +152,8 @@ func (m *mixture) takeOver(from *mixture, keep float64) {
 	m.discount(keep)
 }
 
-func (m *mixture) appendState(s *writer) { s.floats(m.score) }
-
-func (m *mixture) readState(r *reader) {
-	r.floats(m.score)
-	if r.err == nil {
+func (m *mixture) state(s *stream) {
+	if s.floats(m.score); s.reads && s.err == nil {
 		m.weigh()
 	}
 }

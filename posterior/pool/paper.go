@@ -49,8 +49,6 @@ func (p *paperHead) learn(b *Batch, _ float64) posterior.Report {
 	return p.Learn(b.Embedded, b.Labels)
 }
 
-func (p *paperHead) appendState(s *writer) { s.section(p.AppendState) }
+func (p *paperHead) state(s *stream) { s.section(p.AppendState, p.SetState) }
 
-func (p *paperHead) appendChange(s *writer) { p.appendState(s) }
-
-func (p *paperHead) readState(r *reader) { r.section(p.SetState) }
+func (p *paperHead) change(s *stream) { p.state(s) }

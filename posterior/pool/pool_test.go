@@ -48,8 +48,8 @@ func TestHeadsAreComplete(t *testing.T) {
 		cfg := everything(dense)
 		p := newPool(t, cfg)
 		for i, h := range cfg.Heads {
-			var s writer
-			p.heads[i].appendState(&s)
+			var s stream
+			p.heads[i].state(&s)
 			if words, _ := h.stateWords(small); len(s.b) != int(8*words) {
 				t.Errorf("the state of %q has %d bytes, and stateWords says %v", h.Name, len(s.b), 8*words)
 			}

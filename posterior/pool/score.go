@@ -34,15 +34,11 @@ func isFirstMax(logp []float32, y int) bool {
 	return above == 0
 }
 
-func (s *score) appendState(b *writer) {
-	b.uint(uint64(s.rows))
-	b.uint(uint64(s.correct))
-	b.float(s.logLoss)
-}
-
-func (s *score) readState(r *reader) {
-	s.rows, s.correct, s.logLoss = int64(r.uint()), int64(r.uint()), r.float()
-	r.check(s.rows >= 0 && s.correct >= 0 && s.correct <= s.rows, "%d of %d correct", s.correct, s.rows)
+func (s *score) state(t *stream) {
+	t.integer(&s.rows)
+	t.integer(&s.correct)
+	t.float(&s.logLoss)
+	t.check(s.rows >= 0 && s.correct >= 0 && s.correct <= s.rows, "%d of %d correct", s.correct, s.rows)
 }
 
 // Regret returns the pool's log loss less that of the best of its heads in

@@ -8,18 +8,123 @@ import (
 	"slices"
 )
 
-// writer appends state to b: 64-bit integers and the bits of float64s, all
-// little-endian, without padding.
-type writer struct{ b []byte }
+// stream writes a state, or reads one: 64-bit integers and the bits of float64s, all little-endian, without
+// padding. What declares a state does both. After the first error of reading, everything is 0.
+type stream struct {
+	b     []byte // what was written, or is still to be read
+	reads bool
+	err   error
+}
 
-func (w *writer) uint(x uint64)   { w.b = binary.LittleEndian.AppendUint64(w.b, x) }
-func (w *writer) float(x float64) { w.uint(math.Float64bits(x)) }
+func (s *stream) uint(x *uint64) {
+	switch {
+	case !s.reads:
+		s.put(*x)
+	case len(s.b) < 8:
+		s.check(false, "too short")
+		*x = 0
+	default:
+		*x, s.b = binary.LittleEndian.Uint64(s.b), s.b[8:]
+	}
+}
 
-func (w *writer) floats(x []float64) {
-	at := len(w.b)
-	w.b = slices.Grow(w.b, 8*len(x))[:at+8*len(x)]
-	for i, v := range x {
-		binary.LittleEndian.PutUint64(w.b[at+8*i:], math.Float64bits(v))
+// put writes an integer of a summary, which is never read.
+func (s *stream) put(x uint64) { s.b = binary.LittleEndian.AppendUint64(s.b, x) }
+
+// integer declares an integer of any sign.
+func (s *stream) integer(x *int64) {
+	bits := uint64(*x)
+	if s.uint(&bits); s.reads {
+		*x = int64(bits)
+	}
+}
+
+// below declares an integer from 0 to below a bound.
+func (s *stream) below(x *int, bound int, what string) {
+	n := uint64(*x)
+	if s.uint(&n); !s.reads {
+		return
+	}
+	s.check(n < uint64(bound), "%s is %d, of %d", what, n, bound)
+	if *x = int(n); s.err != nil {
+		*x = 0
+	}
+}
+
+func (s *stream) flag(x *bool, what string) {
+	n := 0
+	if *x {
+		n = 1
+	}
+	if s.below(&n, 2, what); s.reads {
+		*x = n == 1
+	}
+}
+
+// maxNumber bounds the numbers of a state. No learned state comes near it, and the sums
+// and products of a prediction stay finite.
+const maxNumber = 1e80
+
+// float declares a number from -maxNumber to maxNumber.
+func (s *stream) float(x *float64) {
+	bits := math.Float64bits(*x)
+	if s.uint(&bits); !s.reads {
+		return
+	}
+	if *x = math.Float64frombits(bits); !(math.Abs(*x) <= maxNumber) {
+		s.check(false, "a number is %v", *x)
+	}
+}
+
+func (s *stream) floats(x []float64) { s.numbers(x, math.Inf(-1), "") }
+
+// positives declares numbers that must be positive; what names one of them in an error.
+func (s *stream) positives(x []float64, what string) { s.numbers(x, math.SmallestNonzeroFloat64, what) }
+
+// counts declares numbers that must not be negative.
+func (s *stream) counts(x []float64) { s.numbers(x, 0, "a count") }
+
+// numbers declares numbers that must not be below least.
+func (s *stream) numbers(x []float64, least float64, what string) {
+	if !s.reads {
+		at := len(s.b)
+		s.b = slices.Grow(s.b, 8*len(x))[:at+8*len(x)]
+		for i, v := range x {
+			binary.LittleEndian.PutUint64(s.b[at+8*i:], math.Float64bits(v))
+		}
+		return
+	}
+	for i := range x {
+		if s.float(&x[i]); x[i] < least {
+			s.check(false, "%s is %v", what, x[i])
+		}
+	}
+}
+
+// section declares a part with bytes of its own, behind their number.
+func (s *stream) section(appends func([]byte) []byte, set func([]byte) error) {
+	if !s.reads {
+		at := len(s.b)
+		s.put(0)
+		s.b = appends(s.b)
+		binary.LittleEndian.PutUint64(s.b[at:], uint64(len(s.b)-at-8))
+		return
+	}
+	var n uint64
+	if s.uint(&n); n > uint64(len(s.b)) {
+		s.check(false, "a section of %d bytes where %d are left", n, len(s.b))
+		return
+	}
+	if s.err == nil {
+		s.err = set(s.b[:n])
+	}
+	s.b = s.b[n:]
+}
+
+// check records an error unless ok, or unless there is one already.
+func (s *stream) check(ok bool, format string, args ...any) {
+	if !ok && s.err == nil {
+		s.err = fmt.Errorf("pool: state: "+format, args...)
 	}
 }
 
@@ -34,84 +139,6 @@ func (d *digest) uint(x uint64) {
 func (d *digest) floats(x []float64) {
 	for _, v := range x {
 		d.uint(math.Float64bits(v))
-	}
-}
-
-// section writes the number of bytes that appends appends, and then these.
-func (w *writer) section(appends func([]byte) []byte) {
-	at := len(w.b)
-	w.uint(0)
-	w.b = appends(w.b)
-	binary.LittleEndian.PutUint64(w.b[at:], uint64(len(w.b)-at-8))
-}
-
-// reader reads what writer wrote. After the first error it returns zeros.
-type reader struct {
-	b   []byte
-	err error
-}
-
-func (r *reader) uint() uint64 {
-	if len(r.b) < 8 {
-		r.check(false, "too short")
-		return 0
-	}
-	x := binary.LittleEndian.Uint64(r.b)
-	r.b = r.b[8:]
-	return x
-}
-
-// maxNumber bounds the numbers of a state. No learned state comes near it, and the sums
-// and products of a prediction stay finite.
-const maxNumber = 1e80
-
-// float reads a number from -maxNumber to maxNumber.
-func (r *reader) float() float64 {
-	x := math.Float64frombits(r.uint())
-	if !(math.Abs(x) <= maxNumber) {
-		r.check(false, "a number is %v", x)
-	}
-	return x
-}
-
-func (r *reader) floats(dst []float64) { r.numbers(dst, math.Inf(-1), "") }
-
-// positives reads numbers, which must be positive; what names one of them in an error.
-func (r *reader) positives(dst []float64, what string) {
-	r.numbers(dst, math.SmallestNonzeroFloat64, what)
-}
-
-// counts reads numbers, which must not be negative.
-func (r *reader) counts(dst []float64) { r.numbers(dst, 0, "a count") }
-
-// numbers reads numbers, which must not be below least.
-func (r *reader) numbers(dst []float64, least float64, what string) {
-	for i := range dst {
-		x := r.float()
-		if x < least {
-			r.check(false, "%s is %v", what, x)
-		}
-		dst[i] = x
-	}
-}
-
-// section has set read the bytes of a section.
-func (r *reader) section(set func([]byte) error) {
-	n := r.uint()
-	if n > uint64(len(r.b)) {
-		r.check(false, "a section of %d bytes where %d are left", n, len(r.b))
-		return
-	}
-	if r.err == nil {
-		r.err = set(r.b[:n])
-	}
-	r.b = r.b[n:]
-}
-
-// check records an error unless ok, or unless there is one already.
-func (r *reader) check(ok bool, format string, args ...any) {
-	if !ok && r.err == nil {
-		r.err = fmt.Errorf("pool: state: "+format, args...)
 	}
 }
 

@@ -322,21 +322,13 @@ func dot(x, y []float64) (sum float64) {
 	return sum
 }
 
-func (w *weights) appendState(s *writer) {
+func (w *weights) state(s *stream) {
 	s.floats(w.theta)
 	n := len(w.theta)
 	for i := range n {
 		s.floats(w.precision[i*n+i : (i+1)*n])
 	}
-}
-
-func (w *weights) readState(r *reader) {
-	r.floats(w.theta)
-	n := len(w.theta)
-	for i := range n {
-		r.floats(w.precision[i*n+i : (i+1)*n])
-	}
-	if r.err == nil {
-		r.check(w.cholesky.factorize(w.precision, n), "the precision of the weights is not positive definite")
+	if s.reads && s.err == nil {
+		s.check(w.cholesky.factorize(w.precision, n), "the precision of the weights is not positive definite")
 	}
 }

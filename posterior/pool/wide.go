@@ -307,48 +307,31 @@ func (w *wide) moments() (list [][]float64) {
 	return list
 }
 
-func (w *wide) appendState(s *writer) {
-	s.uint(w.version)
-	s.float(w.clock)
+func (w *wide) state(s *stream) {
+	s.uint(&w.version)
+	s.float(&w.clock)
 	for j := range w.columns {
-		w.appendColumn(s, j)
+		s.float(&w.updated[j])
+		s.floats(w.means(j))
+		s.positives(w.precision[j*w.stride:j*w.stride+w.shape.Classes], "a precision")
 	}
 	for _, x := range w.moments() {
 		s.floats(x)
 	}
 }
 
-func (w *wide) appendColumn(s *writer, j int) {
-	s.float(w.updated[j])
-	s.floats(w.means(j))
-	s.floats(w.precision[j*w.stride : j*w.stride+w.shape.Classes])
-}
-
-// appendChange appends the means of the columns that changed. It leaves out the
+// change writes the means of the columns that changed. It leaves out the
 // precisions: two states that differ in them alone differ in their means after the
 // next batch.
-func (w *wide) appendChange(s *writer) {
-	s.uint(w.version)
-	s.float(w.clock)
+func (w *wide) change(s *stream) {
+	s.put(w.version)
+	s.float(&w.clock)
 	var d digest
 	for _, j := range w.changed.list {
 		d.uint(uint64(j))
 		d.floats(w.means(int(j)))
 	}
-	s.uint(uint64(d))
-}
-
-func (w *wide) readState(r *reader) {
-	w.version = r.uint()
-	w.clock = r.float()
-	for j := range w.columns {
-		w.updated[j] = r.float()
-		r.floats(w.means(j))
-		r.positives(w.precision[j*w.stride:j*w.stride+w.shape.Classes], "a precision")
-	}
-	for _, x := range w.moments() {
-		r.floats(x)
-	}
+	s.put(uint64(d))
 }
 
 // means returns the means of column j.
