@@ -208,7 +208,7 @@ func (w *wide) predict(rows *Rows, logp []float64) {
 func (w *wide) train(b *Batch) {
 	for _, block := range w.blocks {
 		if block.standard != nil {
-			block.standard.fit(block.Block, &b.Rows)
+			block.standard.fitRows(block.Block, &b.Rows)
 		}
 	}
 	if w.mixed != nil {
