@@ -16,10 +16,11 @@ import (
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // smallBounds are bounds that a flood reaches within a few windows.
-var smallBounds = pipeline.Config{MaxPending: 64, MaxWaitingLabels: 256, MaxWaitingEdges: 1024}
+var smallBounds = pipeline.Config{Bounds: pipeline.Bounds{Pending: 64, Labels: 256, Edges: 1024}}
 
 // town is a stream of honest events, each window a function of its number: nodes that name
 // earlier ones, and labels one window later.
@@ -148,7 +149,7 @@ func TestFlood(t *testing.T) {
 		}
 		dropped += out.Figures.Int(event.EdgesDropped)
 		last = out.Figures
-		if last.Int(event.Pending) > smallBounds.MaxPending || last.Int(event.WaitingEdges) > smallBounds.MaxWaitingEdges || last.Int(event.WaitingLabels) > smallBounds.MaxWaitingLabels {
+		if last.Int(event.Pending) > smallBounds.Bounds.Pending || last.Int(event.WaitingEdges) > smallBounds.Bounds.Edges || last.Int(event.WaitingLabels) > smallBounds.Bounds.Labels {
 			t.Fatalf("window %d: levels %+v are beyond the bounds", number, last.Kept())
 		}
 		if number == full {
@@ -354,7 +355,7 @@ func TestMemoryOfDistinct(t *testing.T) {
 			w.Nodes = append(w.Nodes, n)
 		}},
 		{"values of attributes, of partial updates", pipelinetest.AccountModel(t, rng), pipeline.Config{
-			PartialUpdates: true, MaxPending: 64, MaxWaitingLabels: 256, MaxWaitingEdges: 1024,
+			Reading: structure.Reading{Partial: true}, Bounds: pipeline.Bounds{Pending: 64, Labels: 256, Edges: 1024},
 		}, 1024, 0, func(w *event.Window, i int) {
 			n := node(i % known)
 			n.Dense, n.Named = nil, []event.Attribute{

@@ -79,5 +79,9 @@ func newFallback(r meter.Register) fallback {
 
 func (f *fallback) show(out *event.Outcome) {
 	f.serving.Set(float64(min(out.ServedBy, 1)))
-	f.lead.Set(out.Lead)
+	lead := 0.0
+	for i := range out.Heads {
+		lead = max(lead, out.Heads[i].Lead)
+	}
+	f.lead.Set(lead)
 }

@@ -31,7 +31,7 @@ func (s *stream) observe(out *event.Outcome) {
 	for i := range out.Refused {
 		s.refused[out.Refused[i].Reason].Inc()
 	}
-	for _, name := range out.UnknownClasses {
+	for _, name := range out.Odd.Classes {
 		s.unknownClass.of(seriesName(name)).Inc()
 	}
 }

@@ -139,10 +139,10 @@ func (u Unknown) Question() string {
 
 // UnknownOf converts those of an outcome.
 func UnknownOf(out *event.Outcome) (of []Unknown) {
-	if out.Attributes == nil {
+	if out.Odd.Attributes == nil {
 		return nil
 	}
-	for _, u := range out.Attributes.Unknown {
+	for _, u := range out.Odd.Attributes.Unknown {
 		of = append(of, Unknown{u.Name, u.Values, u.Meant})
 	}
 	return of

@@ -37,7 +37,7 @@ func AsWritten(
 ) (pipeline.Config, error) {
 	newest, err := ledger.Newest(ctx, c, names.LedgerAt())
 	first := cfg
-	first.FirstReading, first.Keep.Median = true, false
+	first.Reading.First, first.Keep.Median = true, false
 	then := Terms(p, names, first, models...)
 	if newest == nil || err != nil || newest.Settings == cfg.Effective(models...).Settings().Hash() {
 		return cfg, err
