@@ -6,6 +6,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // fitted is softmax regression that is kept at its optimum on labelled rows:
@@ -47,7 +48,7 @@ type solver interface {
 	isPaid() bool
 	work(logRates []float64) digest
 	// state declares the rows, and not the weights.
-	state(s *stream)
+	state(s *words.Stream)
 }
 
 // fittedWeights are what a fitted head predicts with.
@@ -326,9 +327,9 @@ func (f *fitted) takeOver(from classifier, _ float64) {
 	if f.classes != old.classes { // its columns are others
 		return
 	}
-	var s stream
+	var s words.Stream
 	old.state(&s)
-	f.state(&stream{b: s.b, reads: true})
+	f.state(&words.Stream{B: s.B, Reads: true})
 }
 
 func (f *fitted) twin() classifier {
@@ -337,25 +338,25 @@ func (f *fitted) twin() classifier {
 	return &t
 }
 
-func (f *fitted) change(s *stream) {
-	s.put(f.version)
-	s.floats(f.score)
-	s.floats(f.weights.offset[:f.classes])
-	s.put(uint64(f.changed))
+func (f *fitted) change(s *words.Stream) {
+	s.Put(f.version)
+	s.Floats(f.score)
+	s.Floats(f.weights.offset[:f.classes])
+	s.Put(uint64(f.changed))
 }
 
-func (f *fitted) state(s *stream) {
+func (f *fitted) state(s *words.Stream) {
 	f.weights.serve(s)
-	s.uint(&f.version)
-	s.floats(f.score)
-	s.floats(f.phi.degree)
-	s.counts(f.mass)
+	s.Uint(&f.version)
+	s.Floats(f.score)
+	s.Floats(f.phi.degree)
+	s.Counts(f.mass)
 	for k := range f.weights.w {
 		if k != f.weights.serving() {
-			f.weights.each(k, s.floats)
+			f.weights.each(k, s.Floats)
 		}
 	}
-	f.phi.eachScale(s.floats)
+	f.phi.eachScale(s.Floats)
 	f.solver.state(s)
 }
 
@@ -367,13 +368,13 @@ func (w *fittedWeights) each(k int, visit func([]float64)) {
 }
 
 // serve declares the weights that serve.
-func (w *fittedWeights) serve(s *stream) {
+func (w *fittedWeights) serve(s *words.Stream) {
 	first, best := w.first, w.serving()
-	s.below(&first, len(w.strengths)-len(w.w)+1, "a strength")
-	if s.below(&best, len(w.w), "a strength"); s.err != nil {
+	s.Below(&first, len(w.strengths)-len(w.w)+1, "a strength")
+	if s.Below(&best, len(w.w), "a strength"); s.Err != nil {
 		return
 	}
 	w.first, w.best = first, first+best
-	s.floats(w.offset[:w.classes])
-	w.each(best, s.floats)
+	s.Floats(w.offset[:w.classes])
+	w.each(best, s.Floats)
 }

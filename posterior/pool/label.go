@@ -4,6 +4,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // label predicts from the labels around a node. H, C × C, counts how often a node
@@ -125,14 +126,14 @@ func (l *label) takeOver(from classifier, _ float64) {
 	l.refreshLogs()
 }
 
-func (l *label) state(s *stream) {
-	s.uint(&l.version)
-	if s.positives(l.h, "an entry of the compatibility matrix"); s.reads {
+func (l *label) state(s *words.Stream) {
+	s.Uint(&l.version)
+	if s.Positives(l.h, "an entry of the compatibility matrix"); s.Reads {
 		l.refreshLogs()
 	}
 }
 
-func (l *label) change(s *stream) { l.state(s) }
+func (l *label) change(s *words.Stream) { l.state(s) }
 
 // vote predicts the share of each class among a node's labelled neighbours,
 //
@@ -189,9 +190,9 @@ func (v *vote) learn(b *Batch, _ float64) posterior.Report {
 // takeOver takes over all counts.
 func (v *vote) takeOver(from classifier, _ float64) { copy(v.counts, from.(*vote).counts) }
 
-func (v *vote) state(s *stream) {
-	s.uint(&v.version)
-	s.positives(v.counts, "a count")
+func (v *vote) state(s *words.Stream) {
+	s.Uint(&v.version)
+	s.Positives(v.counts, "a count")
 }
 
-func (v *vote) change(s *stream) { v.state(s) }
+func (v *vote) change(s *words.Stream) { v.state(s) }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // newton keeps softmax regression at its optimum where columns are few. It minimises
@@ -390,21 +391,21 @@ func (n *newton) eachRow(visit func([]float64)) {
 }
 
 // state declares the rows and the pass. When it is read, the head's weights are W.
-func (n *newton) state(s *stream) {
+func (n *newton) state(s *words.Stream) {
 	n.rows.state(s, n.columns, 0)
-	s.floats(n.step)
-	s.floats(n.gradient)
-	n.eachRow(s.floats)
+	s.Floats(n.step)
+	s.Floats(n.gradient)
+	n.eachRow(s.Floats)
 	for _, l := range n.loss {
-		s.floats(l)
+		s.Floats(l)
 	}
 	credit := int64(n.credit)
-	s.below(&n.left, n.rows.limit+1, "rows of a pass")
-	s.uint(&n.passes)
-	s.uint(&n.since)
-	s.flag(&n.curving, "whether curvature is summed")
-	s.integer(&credit)
-	if !s.reads {
+	s.Below(&n.left, n.rows.limit+1, "rows of a pass")
+	s.Uint(&n.passes)
+	s.Uint(&n.since)
+	s.Flag(&n.curving, "whether curvature is summed")
+	s.Integer(&credit)
+	if !s.Reads {
 		return
 	}
 	n.credit, n.factor = int(credit), nil

@@ -4,6 +4,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // paperHead is one of the paper's two heads, GVBLL-Static or GVBLL-Online:
@@ -49,6 +50,6 @@ func (p *paperHead) learn(b *Batch, _ float64) posterior.Report {
 	return p.Learn(b.Embedded, b.Labels)
 }
 
-func (p *paperHead) state(s *stream) { s.section(p.AppendState, p.SetState) }
+func (p *paperHead) state(s *words.Stream) { s.Section(p.AppendState, p.SetState) }
 
-func (p *paperHead) change(s *stream) { p.state(s) }
+func (p *paperHead) change(s *words.Stream) { p.state(s) }

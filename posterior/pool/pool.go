@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // Names beside those of the heads: of the pool itself, and of the two products that its
@@ -31,10 +32,10 @@ type classifier interface {
 	// full one.
 	learn(b *Batch, share float64) posterior.Report
 	// state writes the whole state, or reads it. After an error the head is unusable.
-	state(s *stream)
+	state(s *words.Stream)
 	// change writes enough of what the last learn changed to tell apart two
 	// states that were equal before it; see [Pool.AppendChange].
-	change(s *stream)
+	change(s *words.Stream)
 	// takeOver takes over what a head of the same configuration has learned, see
 	// [Pool.TakeOver]. Its classes are the first ones of this head's.
 	takeOver(from classifier, keep float64)
@@ -420,12 +421,12 @@ const stateFormat = 1
 // AppendState appends all that was learned to b as canonical bytes, for checkpoints
 // and model files. Configuration, shape and training posterior are not part of it.
 func (p *Pool) AppendState(b []byte) []byte {
-	s := &stream{b: b}
+	s := &words.Stream{B: b}
 	p.header(s)
 	for _, h := range p.heads {
 		h.state(s)
 	}
-	return s.b
+	return s.B
 }
 
 // AppendChange appends a summary of what the last Learn changed to b, for a chain
@@ -433,22 +434,22 @@ func (p *Pool) AppendState(b []byte) []byte {
 // state: of long lists a digest. Some precisions are left out, because two states that differ in them alone
 // differ in what the next Learn changes.
 func (p *Pool) AppendChange(b []byte) []byte {
-	s := &stream{b: b}
+	s := &words.Stream{B: b}
 	p.header(s)
 	for _, h := range p.heads {
 		h.change(s)
 	}
-	return s.b
+	return s.B
 }
 
 // header declares what is no head's.
-func (p *Pool) header(s *stream) {
+func (p *Pool) header(s *words.Stream) {
 	for _, x := range []int{stateFormat, len(p.heads), p.shape.Classes, p.shape.Features, p.shape.Embedding} {
 		got := uint64(x)
-		s.uint(&got)
-		s.check(got == uint64(x), "it has %d as its format, heads, classes, features or embedding, the pool has %d", got, x)
+		s.Uint(&got)
+		s.Check(got == uint64(x), "it has %d as its format, heads, classes, features or embedding, the pool has %d", got, x)
 	}
-	s.uint(&p.version)
+	s.Uint(&p.version)
 	for k := range p.scores {
 		p.scores[k].state(s)
 	}
@@ -467,16 +468,16 @@ func (p *Pool) SetState(b []byte) error {
 	if err != nil {
 		return err
 	}
-	s := &stream{b: b, reads: true}
-	if next.header(s); s.err != nil {
-		return s.err
+	s := &words.Stream{B: b, Reads: true}
+	if next.header(s); s.Err != nil {
+		return s.Err
 	}
 	for k, h := range next.heads {
-		if h.state(s); s.err != nil {
-			return fmt.Errorf("head %q: %w", p.cfg.Heads[k].Name, s.err)
+		if h.state(s); s.Err != nil {
+			return fmt.Errorf("head %q: %w", p.cfg.Heads[k].Name, s.Err)
 		}
 	}
-	if len(s.b) != 0 {
+	if len(s.B) != 0 {
 		return errors.New("pool: state is longer than one of this pool")
 	}
 	*p = *next

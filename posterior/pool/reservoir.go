@@ -1,5 +1,7 @@
 package pool
 
+import "github.com/gvbll/gvbll/posterior/internal/words"
+
 // reservoir keeps labelled rows, at most a number of them. Where there are more, the class with the most
 // rows gives way, so rare classes are kept whole; of the labels of a class all have the same chance to
 // be kept. What is kept depends on the order of labels and on nothing else. A row stays when its node leaves the graph.
@@ -149,25 +151,25 @@ func (r *kept) set(x *phi) {
 }
 
 // state declares the rows, of so many columns, with so many numbers of q.
-func (s *reservoir) state(t *stream, columns, numbers int) {
-	if t.reads {
+func (s *reservoir) state(t *words.Stream, columns, numbers int) {
+	if t.Reads {
 		*s = newReservoir(s.limit, len(s.rows))
 	}
-	t.counts(s.seen)
-	if t.reads {
+	t.Counts(s.seen)
+	if t.Reads {
 		for _, n := range s.seen {
 			s.labels += n
 		}
 	}
-	t.uint(&s.draws)
-	t.below(&s.cursor.class, len(s.rows), "a class")
-	t.below(&s.cursor.row, s.limit+1, "a row")
+	t.Uint(&s.draws)
+	t.Below(&s.cursor.class, len(s.rows), "a class")
+	t.Below(&s.cursor.row, s.limit+1, "a row")
 	left := s.limit
 	for class := range s.rows {
 		n := len(s.rows[class])
-		t.below(&n, left+1, "rows")
+		t.Below(&n, left+1, "rows")
 		for i := range n {
-			if s.rowState(t, class, i, columns, numbers); t.err != nil {
+			if s.rowState(t, class, i, columns, numbers); t.Err != nil {
 				return
 			}
 		}
@@ -176,52 +178,52 @@ func (s *reservoir) state(t *stream, columns, numbers int) {
 }
 
 // rowState declares a row, which is put behind those of its class when it is read.
-func (s *reservoir) rowState(t *stream, class, i, columns, numbers int) {
+func (s *reservoir) rowState(t *words.Stream, class, i, columns, numbers int) {
 	r := kept{key: none}
-	if !t.reads {
+	if !t.Reads {
 		r = s.rows[class][i]
 	}
 	key := r.key
-	t.integer(&key)
+	t.Integer(&key)
 	at, has := s.at[key]
 	known := has && at == place{class, i} // of the rows that share a key, one is known by it
-	t.flag(&known, "whether a row is known by its key")
+	t.Flag(&known, "whether a row is known by its key")
 	weight := []float64{r.weight}
-	t.counts(weight)
-	if t.reads {
-		if len(t.b) < 8*numbers {
-			t.check(false, "too short")
+	t.Counts(weight)
+	if t.Reads {
+		if len(t.B) < 8*numbers {
+			t.Check(false, "too short")
 		}
-		if t.err != nil {
+		if t.Err != nil {
 			return
 		}
 		r.said = make([]float64, numbers)
 	}
-	t.counts(r.said)
+	t.Counts(r.said)
 	entries, last := len(r.column), none
-	t.below(&entries, columns+1, "columns")
+	t.Below(&entries, columns+1, "columns")
 	var x phi
 	for e := range entries {
 		var j int
 		var v float64
-		if !t.reads {
+		if !t.Reads {
 			j, v = int(r.column[e]), r.value[e]
 		}
-		t.below(&j, columns, "a column")
-		t.float(&v)
-		if !t.reads {
+		t.Below(&j, columns, "a column")
+		t.Float(&v)
+		if !t.Reads {
 			continue
 		}
-		if t.check(j > last, "column %d after %d", j, last); t.err != nil {
+		if t.Check(j > last, "column %d after %d", j, last); t.Err != nil {
 			return
 		}
 		last = j
 		x.column, x.value = append(x.column, int32(j)), append(x.value, v)
 	}
-	if !t.reads {
+	if !t.Reads {
 		return
 	}
-	t.check(!known || !has && key != none, "key %d has two rows", key)
+	t.Check(!known || !has && key != none, "key %d has two rows", key)
 	row := s.put(none, class, &x)
 	if row.key = key; known {
 		s.at[key] = place{class, i}

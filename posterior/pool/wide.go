@@ -4,6 +4,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // wide is softmax regression on blocks of columns,
@@ -307,31 +308,31 @@ func (w *wide) moments() (list [][]float64) {
 	return list
 }
 
-func (w *wide) state(s *stream) {
-	s.uint(&w.version)
-	s.float(&w.clock)
+func (w *wide) state(s *words.Stream) {
+	s.Uint(&w.version)
+	s.Float(&w.clock)
 	for j := range w.columns {
-		s.float(&w.updated[j])
-		s.floats(w.means(j))
-		s.positives(w.precision[j*w.stride:j*w.stride+w.shape.Classes], "a precision")
+		s.Float(&w.updated[j])
+		s.Floats(w.means(j))
+		s.Positives(w.precision[j*w.stride:j*w.stride+w.shape.Classes], "a precision")
 	}
 	for _, x := range w.moments() {
-		s.floats(x)
+		s.Floats(x)
 	}
 }
 
 // change writes the means of the columns that changed. It leaves out the
 // precisions: two states that differ in them alone differ in their means after the
 // next batch.
-func (w *wide) change(s *stream) {
-	s.put(w.version)
-	s.float(&w.clock)
+func (w *wide) change(s *words.Stream) {
+	s.Put(w.version)
+	s.Float(&w.clock)
 	var d digest
 	for _, j := range w.changed.list {
 		d.uint(uint64(j))
 		d.floats(w.means(int(j)))
 	}
-	s.put(uint64(d))
+	s.Put(uint64(d))
 }
 
 // means returns the means of column j.
