@@ -330,31 +330,3 @@ func TestPairSnapshot(t *testing.T) {
 		}
 	}
 }
-
-// TestDamagedPair: damage to a snapshot of two engines is reported.
-func TestDamagedPair(t *testing.T) {
-	rng := rand.New(rand.NewPCG(9, 9))
-	a, b := twoModels(t, rng)
-	pair := newPair(t, pipeline.Config{Samples: 2}, a, b)
-	l := pipelinetest.NewRandomStream(rng, a)
-	for range 20 {
-		pair.Step(l.Window())
-	}
-	s := pair.Snapshot(nil)
-	file, err := io.ReadAll(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	for range 200 {
-		bad := bytes.Clone(file)
-		if rng.IntN(3) == 0 {
-			bad = bad[:rng.IntN(len(bad))]
-		} else {
-			bad[rng.IntN(len(bad))] ^= 1 << rng.IntN(8)
-		}
-		if _, _, err := pipeline.RestorePair(pipeline.Config{Samples: 2}, bytes.NewReader(bad), int64(len(bad)), a, b); !errors.Is(err, pipeline.ErrDamaged) {
-			t.Fatalf("got error %v, want ErrDamaged", err)
-		}
-	}
-}

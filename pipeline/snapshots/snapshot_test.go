@@ -1,4 +1,4 @@
-package pipeline_test
+package snapshots_test
 
 import (
 	"bytes"
@@ -175,4 +175,18 @@ func altered(t testing.TB, b []byte, alter func(*safetensors.File)) []byte {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestWithoutDepartures: without departures, a snapshot has no tensors for them.
+func TestWithoutDepartures(t *testing.T) {
+	m := pipelinetest.SmallModel(t)
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
+	var offset int64
+	e.Step(pipelinetest.ParseWindow(t, "node 1 x=1,0\nnode 2 x=0,1 nbr=1\nlabel 1 red", &offset))
+	b := pipelinetest.SnapshotOf(t, e, nil)
+	for _, name := range []string{"departed", "remove"} {
+		if bytes.Contains(b, []byte(name)) {
+			t.Errorf("the snapshot has %q, want no trace of departures", name)
+		}
+	}
 }

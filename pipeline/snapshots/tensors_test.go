@@ -1,4 +1,4 @@
-package pipeline_test
+package snapshots_test
 
 import (
 	"math/rand/v2"
@@ -19,7 +19,7 @@ import (
 func TestTensorsAreDocumented(t *testing.T) {
 	line := regexp.MustCompile(`^//\t([a-z]+\.[A-Za-z]+) +([A-Z0-9]+|ids) `)
 	documented := make(map[string]string)
-	source, err := os.ReadFile("snapshot.go")
+	source, err := os.ReadFile("../snapshot.go")
 	if err != nil {
 		t.Fatal(err)
 	}

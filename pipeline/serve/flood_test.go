@@ -1,4 +1,4 @@
-package pipeline_test
+package serve_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
@@ -116,7 +117,7 @@ func live() int {
 // bounds, every event is counted, and predictions for unrelated nodes have the same bits
 // as without the flood.
 func TestFlood(t *testing.T) {
-	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
+	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 2)), gnn.KindSAGE, 2)
 	h := town{m}
 	calm := pipelinetest.NewEngine(t, m, smallBounds)
 	e := pipelinetest.NewEngine(t, m, smallBounds)
@@ -197,7 +198,7 @@ func sound(t *testing.T, p event.Prediction) {
 // TestNumbersBeyondFloat32: nodes whose sums overflow float32 are predicted as z = 0, and
 // the posterior stays finite when their labels are learned.
 func TestNumbersBeyondFloat32(t *testing.T) {
-	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
+	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 2)), gnn.KindSAGE, 2)
 	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
 	h := town{m}
 	for number := range int64(50) {
