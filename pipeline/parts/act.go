@@ -80,17 +80,13 @@ var acted = figure.Family{
 
 // DeclareActing declares the text of an Acting.
 func DeclareActing(l *setting.List, text *string) {
-	check := func(text string) error {
-		_, err := ParseActing(text)
-		return err
-	}
-	l.AddText(setting.Setting{
+	setting.AddText(l, setting.Setting{
 		Name: "act", Group: "sets", Kept: setting.Optional, Placeholder: "class=NAME,...",
 		Help: "Say in every prediction whether to act on it (docs/transactions.md). capacity=N/h: on the N most " +
 			"probable nodes of a class " +
 			"an hour of event time (or s, m, d). cost=MISSED:ACTED: where missing one costs more than acting in vain. " +
 			"Such as class=fraud,capacity=50/h or class=fraud,cost=100:1; nothing when left out.",
-	}, text, check)
+	}, text, ParseActing)
 }
 
 // Actor is the observer that says of every prediction whether to act on it. With a capacity K, it
@@ -180,12 +176,11 @@ func (a *Actor) Scored(out *event.Outcome) {
 
 // Follow replaces what was said of a window's arrivals by what another model, which serves, has published.
 func (a *Actor) Follow(published []event.Prediction, number func(event.ID) (int32, bool)) {
-	for i := range published {
-		v, there := number(published[i].Node)
-		if slot, waits := a.pending.Nodes.SlotOf(v); there && waits && published[i].Act != nil {
-			a.keep(slot, *published[i].Act)
+	eachWaiting(published, a.pending, number, func(slot int32, p *event.Prediction) {
+		if p.Act != nil {
+			a.keep(slot, *p.Act)
 		}
-	}
+	})
 }
 
 func (a *Actor) keep(slot int32, act bool) {

@@ -89,16 +89,12 @@ func (b By) Unknown(m *model.Model) string {
 
 // DeclareBy declares the text of a By.
 func DeclareBy(l *setting.List, text *string) {
-	check := func(text string) error {
-		_, err := ParseBy(text)
-		return err
-	}
-	l.AddText(setting.Setting{
+	setting.AddText(l, setting.Setting{
 		Name: "by", Group: "sets", Kept: setting.Optional, Placeholder: "ATTRIBUTE,...",
 		Help: "Tell scores apart by the values of an attribute, such as country, or id: for what ids have before a colon: " +
 			"the first 10 that come, or values=N, and others. class=NAME: a class of which metrics have the ranking, beside " +
 			"the one that is acted on and the two rarest. Such as country,values=5,class=fraud; nothing when left out.",
-	}, text, check)
+	}, text, ParseBy)
 }
 
 // ofOthers counts the labels whose nodes have no cohort of their own.

@@ -57,16 +57,12 @@ func ParseReasoning(text string) (r Reasoning, err error) {
 
 // DeclareReasoning declares the text of a Reasoning. acting is that of an [Acting].
 func DeclareReasoning(l *setting.List, text, acting *string) {
-	check := func(text string) error {
-		_, err := ParseReasoning(text)
-		return err
-	}
-	l.AddText(setting.Setting{
+	setting.AddText(l, setting.Setting{
 		Name: "reasons", Group: "sets", Kept: setting.Optional, Placeholder: "N,...",
 		Help: "Say in predictions which N attributes, keys, neighbours and labels around moved them most (docs/reasons.md): " +
 			"3 for all predictions, 3,acted for those to act on (--act), 3,CLASS>P or 3,CLASS<P for those that give a class a " +
 			"probability above or below P, such as 3,fraud>0.2. Nothing when left out.",
-	}, text, check)
+	}, text, ParseReasoning)
 	l.Check(func() error {
 		if r, err := ParseReasoning(*text); err == nil && r.Acted && *acting == "" {
 			return fmt.Errorf("reasons %s: nothing is acted on: add --act, such as class=fraud,capacity=50/h, or give %d", *text, r.Most)
