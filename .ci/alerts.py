@@ -2,31 +2,17 @@
 """Checks whether the condition of an alert held for a graph on a live Prometheus
 within the last half minute.
 
-    alerts.py URL fires|silent ALERT GRAPH [FACTOR]
-
-The durations in the condition are divided by FACTOR, so that a condition on hours can
-hold after seconds.
+    alerts.py URL fires|silent ALERT GRAPH
 """
 
-import json, re, sys, time, urllib.parse, urllib.request
+import sys, time
 
-url, want, alert, graph, factor = *sys.argv[1:5], int((sys.argv[5:] or ["1"])[0])
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+from boards import Prometheus
 
-
-def api(path, **params):
-    return json.load(urllib.request.urlopen(f"{url}/api/v1/{path}?{urllib.parse.urlencode(params)}"))["data"]
-
-
-def shorter(m):
-    return f"{m[1]}{max(int(m[2]) * SECONDS[m[3]] // factor, 1)}s"
-
-
-rules = [r for g in api("rules", type="alert")["groups"] for r in g["rules"] if r["name"] == alert]
-expr = re.sub(r"(\[|offset )(\d+)([smhd])", shorter, rules[0]["query"])
-now = time.time()
-result = api("query_range", query=expr, start=now - 30, end=now, step=1)["result"]
-holds = any(s["metric"].get("graph") == graph for s in result)
+url, want, alert, graph = sys.argv[1:]
+prometheus, now = Prometheus(url), time.time()
+expr = next(r["query"] for g in prometheus.api("rules", type="alert")["groups"] for r in g["rules"] if r["name"] == alert)
+holds = any(s["metric"].get("graph") == graph for s in prometheus.range(expr, now - 30, now, 1))
 print(f"{alert} of {graph}: {'fires' if holds else 'silent'}")
 if holds != (want == "fires"):
     sys.exit(f"it should be {want}: {expr}")

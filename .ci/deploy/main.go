@@ -12,12 +12,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,50 +47,57 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: deploy ROOT")
 		os.Exit(2)
 	}
-	root := os.Args[1]
-	if err := errors.Join(checkChart(root), checkCompose(root)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	checkChart(os.Args[1])
+	checkCompose(os.Args[1])
+	if failed {
 		os.Exit(1)
 	}
 }
 
-// checkChart checks the Helm chart with each of its values files.
-func checkChart(root string) error {
+// failed says that something is wrong.
+var failed bool
+
+// complain says what is wrong. The checks go on.
+func complain(format string, args ...any) {
+	failed = true
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}
+
+// must returns what the checks cannot do without.
+func must[T any](x T, err error) T {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return x
+}
+
+// checkChart checks the Helm chart with each of its values files, as a newcomer lints it, and with bad values.
+func checkChart(root string) {
 	dir := filepath.Join(root, "charts/gvbll")
-	c, err := loader.Load(dir)
-	if err != nil {
-		return err
+	c, flags := must(loader.Load(dir)), flagsOf(root, "work", "topics")
+	lint := func(values map[string]any) {
+		for _, err := range action.NewLint().Run([]string{dir}, values).Errors {
+			complain("lint: %v", err)
+		}
 	}
-	flags, err := flagsOf(root, "work", "topics")
-	if err != nil {
-		return err
+	lint(nil)
+	files := must(filepath.Glob(filepath.Join(dir, "ci/*.yaml")))
+	if len(files) == 0 {
+		complain("no values files")
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "ci/*.yaml"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no values files: %w", err)
-	}
-	var errs []error
 	for _, file := range files {
-		values, err := chartutil.ReadValuesFile(file)
-		if err != nil {
-			return err
-		}
-		manifests, err := render(c, values)
-		if err == nil {
-			err = check(manifests, flags)
-		}
-		if lint := action.NewLint().Run([]string{dir}, values); len(lint.Errors) > 0 {
-			err = errors.Join(err, errors.Join(lint.Errors...))
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", file, err))
-		}
+		values := must(chartutil.ReadValuesFile(file))
+		manifests := must(render(c, values))
+		lint(values)
+		check(manifests, flags)
 		fmt.Printf("%s: %d manifests\n", filepath.Base(file), len(manifests))
 	}
-	if lint := action.NewLint().Run([]string{dir}, nil); len(lint.Errors) > 0 { // as a newcomer runs it
-		errs = append(errs, fmt.Errorf("without values: %w", errors.Join(lint.Errors...)))
+	for _, r := range refused {
+		if _, err := render(c, must(chartutil.ReadValues([]byte(r.values)))); err == nil || !strings.Contains(err.Error(), r.want) {
+			complain("values %s: the error is %v, it should name %s", r.values, err, r.want)
+		}
 	}
-	return errors.Join(append(errs, checkRefused(c))...)
 }
 
 // refused are values that the chart must refuse, and what the error must name.
@@ -113,21 +120,6 @@ var refused = []struct{ values, want string }{
 	{`{image: {repository: r, tag: "1"}, kafka: {brokers: ["k:1"], sasl: {mechanism: plain, user: u}}, model: {volume: {emptyDir: {}}}}`, "passwordSecret"},
 }
 
-// checkRefused checks that bad values are refused.
-func checkRefused(c *chart.Chart) error {
-	var errs []error
-	for _, r := range refused {
-		values, err := chartutil.ReadValues([]byte(r.values))
-		if err != nil {
-			return err
-		}
-		if _, err := render(c, values); err == nil || !strings.Contains(err.Error(), r.want) {
-			errs = append(errs, fmt.Errorf("values %s: the error is %v, it should name %s", r.values, err, r.want))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // render returns the manifests, by the names of their template and of their place in it.
 func render(c *chart.Chart, values chartutil.Values) (map[string]string, error) {
 	release := chartutil.ReleaseOptions{Name: "papers", Namespace: "ml", IsInstall: true}
@@ -136,19 +128,15 @@ func render(c *chart.Chart, values chartutil.Values) (map[string]string, error) 
 		return nil, err
 	}
 	out, err := engine.Render(c, all)
-	if err != nil {
-		return nil, err
-	}
 	manifests := make(map[string]string)
 	for name, text := range out {
-		if strings.HasSuffix(name, "NOTES.txt") {
-			continue
-		}
 		for part, manifest := range releaseutil.SplitManifests(text) {
-			manifests[name+"/"+part] = manifest
+			if !strings.HasSuffix(name, "NOTES.txt") {
+				manifests[name+"/"+part] = manifest
+			}
 		}
 	}
-	return manifests, nil
+	return manifests, err
 }
 
 // decoder decodes manifests into the API's types, and refuses fields that these lack.
@@ -167,74 +155,54 @@ var decoder = func() runtime.Decoder {
 
 // check decodes every manifest into its type, checks pods, and checks that selectors
 // select the workers and nothing else.
-func check(manifests map[string]string, flags map[string][]string) error {
-	var errs []error
-	var workers, others []*core.PodTemplateSpec
+func check(manifests map[string]string, flags map[string][]string) {
+	var workers, others []labels.Set
 	var selectors []labels.Selector
+	selects := func(s *machinery.LabelSelector) { selectors = append(selectors, labels.SelectorFromSet(s.MatchLabels)) }
 	for _, name := range slices.Sorted(maps.Keys(manifests)) {
 		object, _, err := decoder.Decode([]byte(manifests[name]), nil, nil)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-			continue
+			complain("%s: %v", name, err)
 		}
 		switch o := object.(type) {
 		case *apps.StatefulSet:
-			workers = append(workers, &o.Spec.Template)
-			selectors = append(selectors, labels.SelectorFromSet(o.Spec.Selector.MatchLabels))
-			errs = append(errs, checkPod(&o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, flags),
-				restricted(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec))
+			workers = append(workers, o.Spec.Template.Labels)
+			selects(o.Spec.Selector)
+			checkPod(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, flags)
 		case *core.Pod:
-			others = append(others, &core.PodTemplateSpec{ObjectMeta: o.ObjectMeta})
-			errs = append(errs, checkPod(&o.Spec, nil, flags), restricted(&o.ObjectMeta, &o.Spec))
+			others = append(others, o.Labels)
+			checkPod(&o.ObjectMeta, &o.Spec, nil, flags)
 		case *core.Service:
-			selectors = append(selectors, labels.SelectorFromSet(o.Spec.Selector))
+			selects(&machinery.LabelSelector{MatchLabels: o.Spec.Selector})
 		case *network.NetworkPolicy:
-			selectors = append(selectors, labels.SelectorFromSet(o.Spec.PodSelector.MatchLabels))
+			selects(&o.Spec.PodSelector)
 		case *policy.PodDisruptionBudget:
-			selectors = append(selectors, labels.SelectorFromSet(o.Spec.Selector.MatchLabels))
+			selects(o.Spec.Selector)
 		}
 	}
 	if len(workers) != 1 {
-		errs = append(errs, fmt.Errorf("%d stateful sets, want the one of the workers", len(workers)))
+		complain("%d stateful sets, want the one of the workers", len(workers))
 	}
 	for _, s := range selectors {
-		for _, w := range workers {
-			if !s.Matches(labels.Set(w.Labels)) {
-				errs = append(errs, fmt.Errorf("%s does not select the workers", s))
-			}
+		if !slices.ContainsFunc(workers, func(w labels.Set) bool { return s.Matches(w) }) {
+			complain("%s does not select the workers", s)
 		}
-		for _, p := range others {
-			if s.Matches(labels.Set(p.Labels)) {
-				errs = append(errs, fmt.Errorf("%s selects %s, which is no worker", s, p.Name))
-			}
+		if slices.ContainsFunc(others, func(p labels.Set) bool { return s.Matches(p) }) {
+			complain("%s selects a pod that is no worker", s)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // evaluator is what a cluster admits pods by.
-var evaluator = func() podsecurity.Evaluator {
-	e, err := podsecurity.NewEvaluator(podsecurity.DefaultChecks(), nil)
-	if err != nil {
-		panic(err)
-	}
-	return e
-}()
+var evaluator = must(podsecurity.NewEvaluator(podsecurity.DefaultChecks(), nil))
 
-// restricted returns an error unless a namespace with the Pod Security Standard "restricted" takes the pod.
-func restricted(meta *machinery.ObjectMeta, p *core.PodSpec) error {
+// checkPod checks a pod for faults that the API's types allow: what a namespace with the Pod Security Standard "restricted"
+// refuses, what is not safe, and flags and settings that gvbll does not have.
+func checkPod(meta *machinery.ObjectMeta, p *core.PodSpec, claims []core.PersistentVolumeClaim, flags map[string][]string) {
 	level := admission.LevelVersion{Level: admission.LevelRestricted, Version: admission.LatestVersion()}
 	if r := podsecurity.AggregateCheckResults(evaluator.EvaluatePod(level, meta, p)); !r.Allowed {
-		return fmt.Errorf("not of the Pod Security Standard \"restricted\": %s (%s)", r.ForbiddenReason(), r.ForbiddenDetail())
+		complain("not of the Pod Security Standard \"restricted\": %s (%s)", r.ForbiddenReason(), r.ForbiddenDetail())
 	}
-	return nil
-}
-
-// checkPod checks a pod for faults that the API's types allow: what a cluster refuses,
-// what is not safe, and flags and settings that gvbll does not have.
-func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags map[string][]string) error {
-	var errs []error
-	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	volumes := make(map[string]bool)
 	for _, v := range p.Volumes {
 		volumes[v.Name] = false
@@ -245,14 +213,9 @@ func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags map[st
 	for _, c := range claims {
 		volumes[c.Name] = false
 	}
-	if s := p.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot {
-		complain("a pod may run as root")
-	}
 	for _, c := range slices.Concat(p.InitContainers, p.Containers) {
-		s := c.SecurityContext
-		if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
-			s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
-			complain("container %s may write its root or gain privileges", c.Name)
+		if s := c.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
+			complain("container %s may write its root", c.Name)
 		}
 		for _, m := range c.VolumeMounts {
 			if _, there := volumes[m.Name]; !there {
@@ -287,61 +250,47 @@ func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags map[st
 			complain("volume %s is not mounted", name)
 		}
 	}
-	return errors.Join(errs...)
 }
 
+// aFlag is a flag in a help text.
+var aFlag = regexp.MustCompile(`--(?:\[no-\])?([\w-]+)`)
+
 // flagsOf returns the names of the flags of gvbll's commands.
-func flagsOf(root string, commands ...string) (map[string][]string, error) {
+func flagsOf(root string, commands ...string) map[string][]string {
 	flags := make(map[string][]string)
 	for _, name := range commands {
 		cmd := exec.Command("go", "run", "./cmd/gvbll", name, "--help")
 		cmd.Dir, cmd.Stderr = root, os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			return nil, err
-		}
-		for _, word := range strings.FieldsFunc(string(out), func(r rune) bool { return strings.ContainsRune(" ,=\n", r) }) {
-			if flag, ok := strings.CutPrefix(word, "--"); ok {
-				flags[name] = append(flags[name], strings.TrimPrefix(flag, "[no-]"))
-			}
+		for _, m := range aFlag.FindAllStringSubmatch(string(must(cmd.Output())), -1) {
+			flags[name] = append(flags[name], m[1])
 		}
 	}
-	return flags, nil
+	return flags
 }
 
 // checkCompose checks docker-compose.yml.
-func checkCompose(root string) error {
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")},
-		cli.WithWorkingDirectory(root), cli.WithResolvedPaths(true), cli.WithEnv([]string{"GRAFANA_PASSWORD=a-password"}))
-	if err != nil {
-		return err
-	}
-	project, err := options.LoadProject(context.Background())
-	if err != nil {
-		return err
-	}
-	var errs []error
+func checkCompose(root string) {
+	options := must(cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")},
+		cli.WithWorkingDirectory(root), cli.WithResolvedPaths(true), cli.WithEnv([]string{"GRAFANA_PASSWORD=a-password"})))
+	project := must(options.LoadProject(context.Background()))
 	for name, s := range project.Services {
 		if _, tag, _ := strings.Cut(filepath.Base(s.Image), ":"); s.Build == nil && (tag == "" || tag == "latest") {
-			errs = append(errs, fmt.Errorf("service %s: image %s is not pinned", name, s.Image))
+			complain("service %s: image %s is not pinned", name, s.Image)
 		}
 		if password := s.Environment["GF_SECURITY_ADMIN_PASSWORD"]; strings.HasPrefix(s.Image, "grafana/") &&
 			(password == nil || *password != "a-password" || s.Environment["GF_AUTH_ANONYMOUS_ENABLED"] != nil) {
-			errs = append(errs, fmt.Errorf("service %s: whoever reaches it may look at it without the password of GRAFANA_PASSWORD", name))
+			complain("service %s: whoever reaches it may look at it without the password of GRAFANA_PASSWORD", name)
 		}
 		for _, p := range s.Ports {
 			if p.Published != "" && p.HostIP != "127.0.0.1" {
-				errs = append(errs, fmt.Errorf("service %s: port %s is open to other machines", name, p.Published))
+				complain("service %s: port %s is open to other machines", name, p.Published)
 			}
 		}
 		for _, v := range s.Volumes {
-			if v.Type == types.VolumeTypeBind {
-				if _, err := os.Stat(v.Source); err != nil {
-					errs = append(errs, fmt.Errorf("service %s: %w", name, err))
-				}
+			if _, err := os.Stat(v.Source); v.Type == types.VolumeTypeBind && err != nil {
+				complain("service %s: %v", name, err)
 			}
 		}
 	}
 	fmt.Printf("docker-compose.yml: %d services\n", len(project.Services))
-	return errors.Join(errs...)
 }

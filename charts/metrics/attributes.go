@@ -11,13 +11,10 @@ import (
 
 // attributes are the metrics of features by name.
 type attributes struct {
-	rows, unknown prometheus.Counter
-	values        *prometheus.CounterVec
-	shift         *prometheus.CounterVec
-	trained       *prometheus.GaugeVec
-	odd, oddLoss  *prometheus.CounterVec
-	oddTrained    *prometheus.GaugeVec
-	names         []string // of the serving model's, the first [event.MostAttributes]
+	rows, unknown               prometheus.Counter
+	values, shift, odd, oddLoss *prometheus.CounterVec
+	trained, oddTrained         *prometheus.GaugeVec
+	names                       []string // of the serving model's, the first [event.MostAttributes]
 }
 
 func newAttributes(r meter.Register) attributes {
@@ -32,9 +29,8 @@ func newAttributes(r meter.Register) attributes {
 				"training, summed over each window and then over windows.", "attribute", "side"),
 		trained: r.Gauges("gvbll_attribute_trained_share", "Share of the training rows whose value was a gap, or of "+
 			"another category.", "attribute", "is"),
-		odd: r.Counters("gvbll_attribute_odd_labels_total", "Scored labels, with --by, of nodes that have no value of "+
-			"an attribute, one that "+
-			"training had not, or one two standard deviations from its mean.", "attribute"),
+		odd: r.Counters("gvbll_attribute_odd_labels_total", "Scored labels, with --by, of nodes that have no value of an attribute, "+
+			"one that training had not, or one two standard deviations from its mean.", "attribute"),
 		oddLoss:    r.Counters("gvbll_attribute_odd_log_loss_nats_total", "Sum of the log losses of these labels.", "attribute"),
 		oddTrained: r.Gauges("gvbll_attribute_odd_trained_share", "About the share of such nodes in training.", "attribute"),
 	}

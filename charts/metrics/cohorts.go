@@ -9,40 +9,27 @@ import (
 	"github.com/gvbll/gvbll/topics/meter"
 )
 
-// cohorts are the metrics of scores by the value of an attribute (--by). There is no series without it.
+// cohorts are the metrics of scores by the value of an attribute (--by), of which there are few. There is no series without it, none of acts
+// without --act, and none of sets without --coverage.
 type cohorts struct {
-	values byClass[cohort]
-	scores *prometheus.GaugeVec
-	by     string
+	labels, correct, logLoss, covered, acted *prometheus.CounterVec
+	scores                                   *prometheus.GaugeVec
+	acting                                   bool // a prediction has said whether to act
 }
 
-// cohort is the series of a value.
-type cohort struct {
-	labels, correct, logLoss, covered prometheus.Counter
-	acts                              [3]prometheus.Counter // caught, vain, missed
-}
-
-func newCohorts(r meter.Register) *cohorts {
-	labels := r.Counters("gvbll_cohort_labels_total", "Scored labels by the value of an attribute (--by) that their "+
-		"node has: the first values "+
-		"that came, at most 20, and (others); (none) has no value.", "by", "value")
-	correct := r.Counters("gvbll_cohort_correct_total", "Those among them whose node was predicted right.", "by", "value")
-	logLoss := r.Counters("gvbll_cohort_log_loss_nats_total", "Sum of the log losses of these labels.", "by", "value")
-	covered := r.Counters("gvbll_cohort_set_covered_total", "Those among them that were in the set of classes served "+
-		"(--coverage).", "by", "value")
-	acts := r.Counters("gvbll_cohort_acted_labels_total", "Those among them by what acting brought (--act): caught, vain or missed.",
-		"by", "value", "result")
-	c := &cohorts{scores: r.Gauges("gvbll_cohort_score", "Scores of a value since the first window: ece, and ece_chance, what it has at "+
-		"most by chance; auc of the class that is acted on, or else of the rarest. No series below 50 labels.", "by", "value", "measure")}
-	c.values = newByClass(func(value string) cohort {
-		of := func(v *prometheus.CounterVec, more ...string) prometheus.Counter {
-			return v.WithLabelValues(append([]string{c.by, value}, more...)...)
-		}
-		return cohort{of(labels), of(correct), of(logLoss), of(covered), [3]prometheus.Counter{
-			of(acts, "caught"), of(acts, "vain"), of(acts, "missed"),
-		}}
-	})
-	return c
+func newCohorts(r meter.Register) cohorts {
+	return cohorts{
+		labels: r.Counters("gvbll_cohort_labels_total", "Scored labels by the value of an attribute (--by) that their node has: the "+
+			"first values that came, at most 20, and (others); (none) has no value.", "by", "value"),
+		correct: r.Counters("gvbll_cohort_correct_total", "Those among them whose node was predicted right.", "by", "value"),
+		logLoss: r.Counters("gvbll_cohort_log_loss_nats_total", "Sum of the log losses of these labels.", "by", "value"),
+		covered: r.Counters("gvbll_cohort_set_covered_total", "Those among them that were in the set of classes served "+
+			"(--coverage).", "by", "value"),
+		acted: r.Counters("gvbll_cohort_acted_labels_total", "Those among them by what acting brought (--act): caught, vain or missed.",
+			"by", "value", "result"),
+		scores: r.Gauges("gvbll_cohort_score", "Scores of a value since the first window, from 50 labels on: ece; "+
+			"ece_chance, the most that chance gives; auc of the class that is acted on, else of the rarest.", "by", "value", "measure"),
+	}
 }
 
 func (c *cohorts) observe(out *event.Outcome) {
@@ -50,19 +37,26 @@ func (c *cohorts) observe(out *event.Outcome) {
 		return
 	}
 	by := serve.CohortsOf(out)
-	c.by = by.By
-	for _, value := range append([]string{serve.OtherCohorts}, out.Cohorts.Known...) {
-		c.values.of(value) // from its first node, so that a rate sees the first label
+	c.acting = c.acting || len(out.Predictions) > 0 && out.Predictions[0].Act != nil
+	for _, value := range append([]string{serve.OtherCohorts}, out.Cohorts.Known...) { // from its first node, so that a rate sees the first label
+		c.add(out, &serve.Cohort{Value: value})
 	}
 	for i := range by.List {
-		x := &by.List[i]
-		s := c.values.of(x.Value)
-		s.labels.Add(float64(x.Labels))
-		s.correct.Add(float64(x.Correct))
-		s.logLoss.Add(x.LogLoss)
-		s.covered.Add(float64(x.Held))
-		for k, n := range [...]int{x.Caught, x.Vain, x.Missed} {
-			s.acts[k].Add(float64(n))
+		c.add(out, &by.List[i])
+	}
+}
+
+func (c *cohorts) add(out *event.Outcome, x *serve.Cohort) {
+	by := []string{out.Cohorts.By, x.Value}
+	c.labels.WithLabelValues(by...).Add(float64(x.Labels))
+	c.correct.WithLabelValues(by...).Add(float64(x.Correct))
+	c.logLoss.WithLabelValues(by...).Add(x.LogLoss)
+	if out.Coverage != nil {
+		c.covered.WithLabelValues(by...).Add(float64(x.Held))
+	}
+	if c.acting {
+		for result, n := range map[string]int{"caught": x.Caught, "vain": x.Vain, "missed": x.Missed} {
+			c.acted.WithLabelValues(by[0], by[1], result).Add(float64(n))
 		}
 	}
 }

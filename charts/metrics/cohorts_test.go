@@ -26,11 +26,20 @@ func TestCohorts(t *testing.T) {
 		Coverage: &event.Coverage{Labels: []event.Covered{{Held: true}, {}, {Held: true}}},
 		Watched:  []int32{1},
 	}
+	sets, acts := out.Coverage, []event.Prediction{{Act: &no, Set: &event.Set{}}}
 	m.Observe(out)
 	if n, err := testutil.GatherAndCount(reg, "gvbll_cohort_labels_total", "gvbll_cohort_score"); n != 0 || err != nil {
 		t.Errorf("%d series (%v) without --by", n, err)
 	}
 	out.Cohorts = &event.Cohorts{By: "country", Known: []string{"DE"}, Values: []string{"FR", "FR", "AT"}}
+	out.Coverage = nil
+	m.Observe(out)
+	if n, err := testutil.GatherAndCount(reg, "gvbll_cohort_acted_labels_total", "gvbll_cohort_set_covered_total"); n != 0 || err != nil {
+		t.Errorf("%d series (%v) of acts and sets without --act and --coverage", n, err)
+	}
+	reg = prometheus.NewPedanticRegistry()
+	m = metrics.New(reg)
+	out.Coverage, out.Predictions = sets, acts
 	m.Observe(out)
 	var scores pipeline.Cohorts
 	scores.Merge(serve.CohortsOf(out))

@@ -20,54 +20,32 @@ import (
 // Metrics are the metrics of one engine. Its methods must not be called
 // concurrently.
 type Metrics struct {
-	stream   stream
-	served   served
-	heads    heads
-	slices   slicing
-	odds     odds
-	health   health
-	pool     pool
-	models   models
-	drift    drift
-	sets     sets
-	figures  figures
-	fallback fallback
-
+	served     served
+	heads      heads
+	odds       odds
+	learned    learned
+	models     models
+	drift      drift
+	sets       sets
+	figures    figures
 	attributes attributes
-	cohorts    *cohorts
+	cohorts    cohorts
 }
 
 // New creates the metrics and registers them.
 func New(reg prometheus.Registerer) *Metrics {
 	r := meter.With(reg)
 	return &Metrics{
-		stream:   newStream(r),
-		served:   newServed(r),
-		heads:    newHeads(r),
-		slices:   newSlices(r),
-		odds:     newOdds(r),
-		health:   newHealth(r),
-		pool:     newPool(r),
-		models:   newModels(r),
-		drift:    newDrift(r),
-		sets:     newSets(r),
-		figures:  newFigures(r),
-		fallback: newFallback(r),
-
+		served:     newServed(r),
+		heads:      newHeads(r),
+		odds:       newOdds(r),
+		learned:    newLearned(r),
+		models:     newModels(r),
+		drift:      newDrift(r),
+		sets:       newSets(r),
+		figures:    newFigures(r),
 		attributes: newAttributes(r),
 		cohorts:    newCohorts(r),
-	}
-}
-
-// Trial shows how a model on trial does, "" for none: by how many labels it is compared, how
-// many are needed (0: the trial has no rule), and its lead in nats.
-func (m *Metrics) Trial(model string, compared, needed int64, lead float64) {
-	m.models.trial.Reset()
-	m.models.lead.Reset()
-	if model != "" {
-		m.models.trial.WithLabelValues(model, "compared").Set(float64(compared))
-		m.models.trial.WithLabelValues(model, "needed").Set(float64(needed))
-		m.models.lead.WithLabelValues(model).Set(lead)
 	}
 }
 
@@ -76,10 +54,8 @@ func (m *Metrics) Watches(classes []string) { m.odds.named = classes }
 
 // Observe adds the outcome of a live window to the counters.
 func (m *Metrics) Observe(out *event.Outcome) {
-	m.stream.observe(out)
 	m.served.observe(out)
 	m.heads.observe(out)
-	m.slices.observe(out)
 	m.odds.observe(out)
 	m.models.observe(out)
 	m.drift.observe(out)
@@ -96,23 +72,42 @@ func (m *Metrics) Show(out *event.Outcome, scores []pipeline.Summary) {
 	m.heads.show(out, scores)
 	m.drift.show(out)
 	m.sets.show(out)
-	m.fallback.show(out)
 }
 
 // ShowModels sets which model serves and which is in the shadow, nil for none. It
 // drops the gauges of the former model's heads and classes, which may have other names.
 func (m *Metrics) ShowModels(serving, shadow *model.Model) {
-	m.heads.reset()
-	m.pool.reset()
-	m.health.reset()
-	m.models.show(serving, shadow)
+	l := &m.learned
+	m.heads.scores.reset()
+	m.models.scores.reset()
+	for _, g := range []*prometheus.GaugeVec{
+		m.heads.step, m.models.info, l.weight, l.share, l.bias, l.rate, l.regret, l.distance, l.kl, l.entries,
+	} {
+		g.Reset()
+	}
+	m.models.serve(serving, shadow)
 	m.odds.serve(serving)
 	m.attributes.serve(serving)
 }
 
-// ShowShadow sets the scores since the first window of the shadow model's heads.
-func (m *Metrics) ShowShadow(id string, scores []pipeline.Summary) {
-	for i := range scores {
-		m.models.scores.show(&scores[i], false, id, scores[i].Head)
+// maxClasses is the number of classes that have series of their own. All others
+// share the series named otherClasses, so that a model of many classes does not
+// have as many series.
+const (
+	maxClasses   = 64
+	otherClasses = "(other)"
+)
+
+// names are the values of a label that have series of their own: the first maxClasses that came.
+type names map[string]bool
+
+// of returns the value of the label for a name.
+func (n names) of(name string) string {
+	if !n[name] {
+		if len(n) >= maxClasses {
+			return otherClasses
+		}
+		n[name] = true
 	}
+	return name
 }

@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
@@ -12,11 +13,9 @@ import (
 // models are the metrics of which model serves and which is in the shadow, and of
 // the shadow's scores: the same as those of the serving model, under other names.
 type models struct {
-	promotions prometheus.Counter
-	info       *prometheus.GaugeVec
-	trial      *prometheus.GaugeVec
-	lead       *prometheus.GaugeVec
-	scores     scores
+	promotions        prometheus.Counter
+	info, trial, lead *prometheus.GaugeVec
+	scores            scores
 }
 
 func newModels(r meter.Register) models {
@@ -28,20 +27,9 @@ func newModels(r meter.Register) models {
 			"serves (compared), and those after which the better one serves (needed, 0 for never).", "model", "of"),
 		lead: r.Gauges("gvbll_trial_lead_nats", "Log loss of the model that serves less that of the model on "+
 			"trial, over the labels by which they are compared.", "model"),
-		scores: scores{
-			labels: r.Counters("gvbll_shadow_labels_total",
-				"Labels that the predictions of a shadow model's head were scored against.", "model", "head"),
-			correct: r.Counters("gvbll_shadow_correct_labels_total",
-				"Scored labels that the shadow model's head had predicted.", "model", "head"),
-			logLoss: r.Counters("gvbll_shadow_log_loss_nats_total",
-				"Sum of the log losses (negative log-likelihoods) of the shadow model's scored labels.", "model", "head"),
-			brier: r.Counters("gvbll_shadow_brier_score_total",
-				"Sum of the Brier scores of the shadow model's scored labels, each from 0 to 2.", "model", "head"),
-			scored: r.Gauges("gvbll_shadow_prequential_labels",
-				"Number of labels in the shadow model's prequential scores.", "model", "head"),
-			means: r.Gauges("gvbll_shadow_prequential", "The shadow model's mean scores since the first window, as "+
-				"gvbll_prequential has them for the model that serves.", "model", "head", "measure", "mean"),
-		},
+		scores: newScores(r, "gvbll_shadow_", "labels_total", "Labels that the predictions of a shadow model's head were scored against.",
+			"The shadow model's mean scores since the first window, as gvbll_prequential has them for the model that serves.",
+			" Of a shadow model.", "model", "head"),
 	}
 }
 
@@ -53,18 +41,33 @@ func (m *models) observe(out *event.Outcome) {
 		return
 	}
 	for i := range out.Shadow.Heads {
-		h := &out.Shadow.Heads[i]
-		s := m.scores.of(out.Shadow.Model, h.Name)
-		t := serve.Tally(h)
-		s.add(&t)
+		t := serve.Tally(&out.Shadow.Heads[i])
+		m.scores.add(&t, out.Shadow.Model, out.Shadow.Heads[i].Name)
 	}
 }
 
-func (m *models) show(serving, shadow *model.Model) {
-	m.info.Reset()
-	m.scores.reset()
+func (m *models) serve(serving, shadow *model.Model) {
 	m.info.WithLabelValues(serving.ID, string(serving.Meta.Encoder), "serving").Set(1)
 	if shadow != nil {
 		m.info.WithLabelValues(shadow.ID, string(shadow.Meta.Encoder), "shadow").Set(1)
+	}
+}
+
+// ShowShadow sets the scores since the first window of the shadow model's heads.
+func (m *Metrics) ShowShadow(id string, scores []pipeline.Summary) {
+	for i := range scores {
+		m.models.scores.show(&scores[i], false, id, scores[i].Head)
+	}
+}
+
+// Trial shows how a model on trial does, "" for none: by how many labels it is compared, how
+// many are needed (0: the trial has no rule), and its lead in nats.
+func (m *Metrics) Trial(model string, compared, needed int64, lead float64) {
+	m.models.trial.Reset()
+	m.models.lead.Reset()
+	if model != "" {
+		m.models.trial.WithLabelValues(model, "compared").Set(float64(compared))
+		m.models.trial.WithLabelValues(model, "needed").Set(float64(needed))
+		m.models.lead.WithLabelValues(model).Set(lead)
 	}
 }

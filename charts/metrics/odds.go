@@ -13,21 +13,19 @@ import (
 	"github.com/gvbll/gvbll/topics/meter"
 )
 
-// odds are the metrics of what was served for the classes that have bins of log odds: the one that is acted on, those that --by names, and
-// the rarest two. They add up over time and over workers. PromQL has no sum over the bins above one, but it has
-// differences: so a bin has the counts of all
-// from it on, and the label next says from which bin on they are to be taken off.
+// odds are the metrics of what was served for the classes that have bins of log odds: the one that is acted on, those that --by
+// names, and the rarest two. They add up over time and over workers. PromQL has no sum over the bins above one, but it has
+// differences: so a bin has the counts of all from it on, and the label next says from which bin on they are to be taken off.
 type odds struct {
-	rows, positives *prometheus.CounterVec                   // of a class
-	bins            [len(binCounters)]*prometheus.CounterVec // of a bin
-	labelled        byClass[prometheus.Counter]
-	static          byClass[prometheus.Counter] // arrivals
-	trained         *prometheus.GaugeVec
-	model           *model.Model // that serves
-	named           []string     // the classes that are acted on or named
-	binned          []int32      // the classes that have bins
-	by              map[string]*oddsSeries
-	shown           *model.Model // the one whose series there are
+	rows, positives  *prometheus.CounterVec                   // of a class
+	bins             [len(binCounters)]*prometheus.CounterVec // of a bin
+	labelled, static *prometheus.CounterVec                   // labels, and arrivals as the model as trained predicts them
+	trained          *prometheus.GaugeVec
+	classes          names
+	named            []string     // the classes that are acted on or named
+	binned           []int32      // the classes that have bins
+	model, shown     *model.Model // the one that serves, and the one whose series there are
+	by               map[string]*oddsSeries
 }
 
 // oddsSeries are the series of a class.
@@ -39,8 +37,8 @@ type oddsSeries struct {
 // binCounters are the names of the counters of a bin, and what they count, in the order of [oddsSeries].
 var binCounters = [...][2]string{
 	{"gvbll_class_probability_total", "Sum of the probabilities of a bin."},
-	{"gvbll_class_rows_from_total", "Labelled predictions whose probability of a class was in this bin or above it: bin is the least " +
-		"probability, and next that of the one above. 28 bins begin below .5, each with 1.41 times the odds of the one before."},
+	{"gvbll_class_rows_from_total", "Labelled predictions whose probability of a class was in this bin or above: " +
+		"bin is the least probability, next that of the one above, with 1.41 times the odds."},
 	{"gvbll_class_positives_from_total", "Those among them whose label is the class."},
 }
 
@@ -48,20 +46,17 @@ var binCounters = [...][2]string{
 const rarest = 2
 
 func newOdds(r meter.Register) odds {
-	labelled := r.Counters("gvbll_labelled_classes_total", "Scored labels by their class; classes beyond the first 64 "+
-		"are counted as (other).", "class")
-	static := r.Counters("gvbll_static_predicted_classes_total",
-		"Arrivals by the class that the model as trained predicts, whatever serves; "+
-			"classes as above.", "class")
 	o := odds{
 		rows: r.Counters("gvbll_class_rows_total", "Labelled predictions of which the probability of a class was "+
-			"counted. Of the class that is "+
-			"acted on, of those that --by names, and of the two rarest of the training nodes. Of a corrected label, the first.", "class"),
+			"counted: the class that is acted on, those that --by names, the two rarest.", "class"),
 		positives: r.Counters("gvbll_class_positives_total", "Those among them whose label is the class.", "class"),
 
-		by:       make(map[string]*oddsSeries),
-		labelled: newByClass(func(class string) prometheus.Counter { return labelled.WithLabelValues(class) }),
-		static:   newByClass(func(class string) prometheus.Counter { return static.WithLabelValues(class) }),
+		by:      make(map[string]*oddsSeries),
+		classes: make(names),
+		labelled: r.Counters("gvbll_labelled_classes_total", "Scored labels by their class; classes beyond the first 64 "+
+			"are counted as (other).", "class"),
+		static: r.Counters("gvbll_static_predicted_classes_total",
+			"Arrivals by the class that the model as trained predicts, whatever serves; classes as above.", "class"),
 		trained: r.Gauges("gvbll_training_share", "Share of a class among the training nodes of the model that serves; classes as above. "+
 			"No series where the model file does not say.", "class"),
 	}
@@ -83,12 +78,13 @@ func (o *odds) show() {
 	}
 	o.shown = o.model
 	o.trained.Reset()
-	shares, of := o.model.Shares(), newByClass(func(class string) prometheus.Gauge { return o.trained.WithLabelValues(class) })
+	shares := o.model.Shares()
 	for c, name := range o.model.Classes {
-		o.labelled.of(name)
-		o.static.of(name)
+		name = o.classes.of(name)
+		o.labelled.WithLabelValues(name)
+		o.static.WithLabelValues(name)
 		if shares != nil {
-			of.of(name).Add(shares[c])
+			o.trained.WithLabelValues(name).Add(shares[c])
 		}
 	}
 	for _, c := range o.binned {
@@ -125,14 +121,14 @@ func (o *odds) observe(out *event.Outcome) {
 	o.show()
 	for c, n := range out.AsTrained {
 		if n > 0 {
-			o.static.of(o.model.Classes[c]).Add(float64(n))
+			o.static.WithLabelValues(o.classes.of(o.model.Classes[c])).Add(float64(n))
 		}
 	}
 	if len(out.Labelled) == 0 {
 		return
 	}
 	for i := range out.Labelled {
-		o.labelled.of(o.model.Classes[out.Labelled[i].Class]).Inc()
+		o.labelled.WithLabelValues(o.classes.of(o.model.Classes[out.Labelled[i].Class])).Inc()
 	}
 	for k, c := range out.Watched {
 		if !slices.Contains(o.binned, c) {

@@ -21,32 +21,32 @@ type scores struct {
 	scored, means                   *prometheus.GaugeVec
 }
 
-// sums are the counters of one head.
-type sums struct{ labels, correct, logLoss, brier prometheus.Counter }
-
-func (s *scores) of(head ...string) sums {
-	return sums{
-		s.labels.WithLabelValues(head...), s.correct.WithLabelValues(head...), s.logLoss.WithLabelValues(head...),
-		s.brier.WithLabelValues(head...),
+// newScores returns metrics whose names have a prefix, with a sentence on whose heads they are of behind each help.
+func newScores(r meter.Register, prefix, labels, help, means, whose string, head ...string) scores {
+	return scores{
+		labels:  r.Counters(prefix+labels, help, head...),
+		correct: r.Counters(prefix+"correct_labels_total", "Scored labels that the head had predicted."+whose, head...),
+		logLoss: r.Counters(prefix+"log_loss_nats_total",
+			"Sum of the log losses (negative log-likelihoods) of scored labels."+whose, head...),
+		brier:  r.Counters(prefix+"brier_score_total", "Sum of the Brier scores of scored labels, each from 0 to 2."+whose, head...),
+		scored: r.Gauges(prefix+"prequential_labels", "Number of labels in the prequential scores."+whose, head...),
+		means:  r.Gauges(prefix+"prequential", means, append(head[:len(head):len(head)], "measure", "mean")...),
 	}
 }
 
-func (s *sums) add(t *calibration.Tally) {
-	s.labels.Add(float64(t.Labels))
-	s.correct.Add(float64(t.Correct))
-	s.logLoss.Add(t.LogLoss)
-	s.brier.Add(t.Brier)
+func (s *scores) add(t *calibration.Tally, head ...string) {
+	s.labels.WithLabelValues(head...).Add(float64(t.Labels))
+	s.correct.WithLabelValues(head...).Add(float64(t.Correct))
+	s.logLoss.WithLabelValues(head...).Add(t.LogLoss)
+	s.brier.WithLabelValues(head...).Add(t.Brier)
 }
 
 // show sets a head's means over labels and, unless it is a member of a pool, over windows.
 func (s *scores) show(sum *pipeline.Summary, member bool, head ...string) {
 	s.scored.WithLabelValues(head...).Set(float64(sum.Total().Labels))
 	set := func(mean string, m calibration.Means) {
-		for _, v := range []struct {
-			measure string
-			value   float64
-		}{{"accuracy", m.Acc}, {"nll", m.NLL}, {"ece", m.ECE}, {"brier", m.Brier}} {
-			s.means.WithLabelValues(append(head[:len(head):len(head)], v.measure, mean)...).Set(v.value)
+		for measure, value := range map[string]float64{"accuracy": m.Acc, "nll": m.NLL, "ece": m.ECE, "brier": m.Brier} {
+			s.means.WithLabelValues(append(head[:len(head):len(head)], measure, mean)...).Set(value)
 		}
 	}
 	if !member {
@@ -61,6 +61,25 @@ func (s *scores) reset() {
 	s.means.Reset()
 }
 
+// confidences are counters of labelled predictions: how many, how many were right, and the sum of their confidences. The mean
+// confidence minus the accuracy is the overconfidence. They add up over time and over workers, so that from those by bin the
+// ECE and a reliability diagram over any range can be computed, with the bins that the ledger and the API have.
+type confidences struct{ rows, correct, confidence *prometheus.CounterVec }
+
+func newConfidences(r meter.Register, prefix, rows, by, more string, labels ...string) confidences {
+	return confidences{
+		r.Counters(prefix+rows, "Labelled predictions "+by+more, labels...),
+		r.Counters(prefix+"correct_total", "Correct predictions "+by+".", labels...),
+		r.Counters(prefix+"confidence_total", "Sum of the confidences of labelled predictions "+by+".", labels...),
+	}
+}
+
+func (c *confidences) add(b calibration.Bin, values ...string) {
+	c.rows.WithLabelValues(values...).Add(float64(b.Count))
+	c.correct.WithLabelValues(values...).Add(float64(b.Correct))
+	c.confidence.WithLabelValues(values...).Add(b.SumConfidence)
+}
+
 // heads are the metrics of the heads of the model that serves.
 //
 // Every label is scored against the prediction of each head, of which one was served.
@@ -68,112 +87,75 @@ func (s *scores) reset() {
 // scores of what was served, whichever head served it, and those of one head to the
 // scores of that head.
 type heads struct {
-	scores                              scores
-	binCount, binCorrect, binConfidence *prometheus.CounterVec
-	clipped, batches                    *prometheus.CounterVec
-	step                                *prometheus.GaugeVec
-	gainSquares                         prometheus.Counter
-	by                                  map[scoredBy]*scored
-	binned                              map[string]bool // heads that have served, and the model as trained
-	serves                              string          // the head whose means are shown as those that serve
+	scores           scores
+	bins, slices     confidences
+	predicted        names
+	clipped, batches *prometheus.CounterVec
+	step             *prometheus.GaugeVec
+	gainSquares      prometheus.Counter
+	begun            map[scoredBy]bool
+	binned           map[string]bool // heads that have bins: those that have served, and the model as trained; others' are on the page
+	serves           string          // the head whose means are shown as those that serve
 }
 
-// scoredBy names a head, and whether it served.
+// scoredBy names series of a head: where it served, or where it did not, and whether there are bins among them.
 type scoredBy struct {
-	head    string
-	serving bool
+	head            string
+	serving, binned bool
 }
-
-// scored are the series of a head's scores, where it served or where it did not. Those by
-// bin add up over time and over workers, so that the ECE and a reliability diagram over
-// any range can be computed from them, with the bins that the ledger and the API have.
-type scored struct {
-	sums sums
-	bins *confidenceBins // nil of a member of a pool, whose bins are on the page
-}
-
-// confidenceBins are the series of bins of confidence.
-type confidenceBins [calibration.BinCount]struct{ count, correct, confidence prometheus.Counter }
 
 func newHeads(r meter.Register) heads {
-	return heads{
-		scores: scores{
-			labels: r.Counters("gvbll_scored_labels_total",
-				"Labels that a head's predictions were scored against, where it served (serving is true) and where "+
-					"another head did. Of a corrected label, the first.", "head", "serving"),
-			correct: r.Counters("gvbll_correct_labels_total", "Scored labels that the head had predicted.", "head", "serving"),
-			logLoss: r.Counters("gvbll_log_loss_nats_total",
-				"Sum of the log losses (negative log-likelihoods) of scored labels.", "head", "serving"),
-			brier: r.Counters("gvbll_brier_score_total", "Sum of the Brier scores of scored labels, each from 0 to 2.",
-				"head", "serving"),
-			scored: r.Gauges("gvbll_prequential_labels", "Number of labels in the prequential scores.", "head", "serving"),
-			means: r.Gauges("gvbll_prequential", "Mean scores since the first window, of predictions as made when "+
-				"the nodes were served: accuracy, nll (nats), ece, brier; averaged over labels, or over windows that "+
-				"had labels, which members of a pool have not. The head that serves now has serving true.", "head",
-				"serving", "measure", "mean"),
-		},
-		binCount: r.Counters("gvbll_calibration_predictions_total",
-			"Labelled predictions by bin of confidence; bin is its least confidence, and the next bin begins .05 above.",
-			"head", "serving", "bin"),
-		binCorrect: r.Counters("gvbll_calibration_correct_total", "Correct predictions by bin of confidence.", "head", "serving", "bin"),
-		binConfidence: r.Counters("gvbll_calibration_confidence_total",
-			"Sum of the confidences of labelled predictions by bin of confidence.", "head", "serving", "bin"),
+	h := heads{
+		scores: newScores(r, "gvbll_", "scored_labels_total", "Labels that a head's predictions were scored against, where it "+
+			"served (serving is true) and where another head did. Of a corrected label, the first.",
+			"Mean scores of what was served since the first window: accuracy, nll (nats), ece, brier; over labels, "+
+				"or over windows that had labels, which members of a pool have not. The head that serves now has "+
+				"serving true.", "", "head", "serving"),
+		bins: newConfidences(r, "gvbll_calibration_", "predictions_total", "by bin of confidence",
+			"; bin is its least confidence, and the next bin begins .05 above.", "head", "serving", "bin"),
+		slices: newConfidences(r, "gvbll_slice_", "labels_total", "of the serving head by slice of the graph",
+			": degree, neighbourhood (mostly old context, or mostly fresh nodes of the stream), predicted class.", "slice", "value"),
 		clipped: r.Counters("gvbll_posterior_clipped_entries_total",
 			"Entries of the posterior mean whose update was clipped to ±δ.", "head"),
 		batches: r.Counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
 		step:    r.Gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
-		gainSquares: r.Counter("gvbll_log_loss_gain_squares_total",
-			"Sum of the squares of the gains of labels: of the log loss of the model as "+
-				"trained less that of what was served."),
-		by:     make(map[scoredBy]*scored),
-		binned: map[string]bool{serve.Static: true},
+		gainSquares: r.Counter("gvbll_log_loss_gain_squares_total", "Sum of the squares of the gains of labels: "+
+			"log loss of the model as trained less that of what was served."),
+		predicted: make(names), begun: make(map[scoredBy]bool), binned: map[string]bool{serve.Static: true},
 	}
+	for _, d := range event.DegreeSlices {
+		h.slices.add(calibration.Bin{}, "degree", d.Name)
+	}
+	for _, name := range neighbourhoods {
+		h.slices.add(calibration.Bin{}, "neighbourhood", name)
+	}
+	return h
 }
 
-// of returns the series of a head's scores where it served, or where it did not.
-func (h *heads) of(name string, serving bool) *scored {
-	by, label := scoredBy{name, serving}, strconv.FormatBool(serving)
-	h.binned[name] = h.binned[name] || serving
-	s := h.by[by]
-	if s == nil {
-		s = &scored{sums: h.scores.of(name, label)}
-		h.by[by] = s
-	}
-	if s.bins == nil && h.binned[name] {
-		s.bins = new(confidenceBins)
-		for b := range s.bins {
-			series, bin := &s.bins[b], fmt.Sprintf("%.2f", float64(b)/calibration.BinCount)
-			series.count, series.correct, series.confidence = h.binCount.WithLabelValues(name, label, bin),
-				h.binCorrect.WithLabelValues(name, label, bin), h.binConfidence.WithLabelValues(name, label, bin)
-		}
-	}
-	return s
-}
+// neighbourhoods are the slices by kind of neighbours: none, at least half of them
+// context nodes, which are known from training, or most of them nodes of the stream.
+var neighbourhoods = [...]string{"none", "old", "fresh"}
 
-func (s *scored) add(t *calibration.Tally) {
-	s.sums.add(t)
-	if s.bins == nil {
+// add adds labels that a head was scored against where it served, or where it did not. All bins are there from the first time on.
+func (h *heads) add(head string, serving bool, t *calibration.Tally) {
+	h.binned[head] = h.binned[head] || serving
+	by, label := scoredBy{head, serving, h.binned[head]}, strconv.FormatBool(serving)
+	if t.Labels == 0 && h.begun[by] {
 		return
 	}
-	for b, bin := range t.Bins {
-		s.bins[b].count.Add(float64(bin.Count))
-		s.bins[b].correct.Add(float64(bin.Correct))
-		s.bins[b].confidence.Add(bin.SumConfidence)
+	h.scores.add(t, head, label)
+	for b := range t.Bins {
+		if by.binned && (t.Bins[b].Count > 0 || !h.begun[by]) {
+			h.bins.add(t.Bins[b], head, label, fmt.Sprintf("%.2f", float64(b)/calibration.BinCount))
+		}
 	}
+	h.begun[by] = true
 }
 
 func (h *heads) observe(out *event.Outcome) {
 	for i := range out.Heads {
-		if static := &out.Heads[i]; static.Name == serve.Static {
-			for j := range static.Scores {
-				gain := static.Scores[j].LogLoss - out.Heads[out.Labelled[j].By].Scores[j].LogLoss
-				h.gainSquares.Add(gain * gain)
-			}
-		}
-	}
-	for i := range out.Heads {
 		o := &out.Heads[i]
-		h.of(o.Name, i == out.ServedBy) // from the first window, so that a rate sees the first label
+		h.add(o.Name, i == out.ServedBy, &calibration.Tally{}) // from the first window, so that a rate sees the first label
 		if o.Name == online || o.Clipped > 0 {
 			h.clipped.WithLabelValues(o.Name).Add(float64(o.Clipped))
 		}
@@ -183,17 +165,21 @@ func (h *heads) observe(out *event.Outcome) {
 		}
 		var served, unserved calibration.Tally
 		for j := range o.Scores {
-			t := &unserved
-			if out.Labelled[j].By == i {
+			t, by := &unserved, out.Labelled[j].By
+			if by == i {
 				t = &served
 			}
 			t.Add((*calibration.Score)(&o.Scores[j]))
+			if o.Name == serve.Static {
+				gain := o.Scores[j].LogLoss - out.Heads[by].Scores[j].LogLoss
+				h.gainSquares.Add(gain * gain)
+			}
 		}
 		if served.Labels > 0 {
-			h.of(o.Name, true).add(&served)
+			h.add(o.Name, true, &served)
 		}
 		if unserved.Labels > 0 {
-			h.of(o.Name, false).add(&unserved)
+			h.add(o.Name, false, &unserved)
 		}
 		if o.Step > 0 {
 			h.step.WithLabelValues(o.Name).Set(o.Step)
@@ -202,6 +188,27 @@ func (h *heads) observe(out *event.Outcome) {
 			batches.Inc()
 		}
 	}
+	for i := range out.Labelled {
+		h.slice(&out.Labelled[i], &out.Heads[out.Labelled[i].By].Scores[i])
+	}
+}
+
+// slice counts a label once in each way of slicing the graph.
+func (h *heads) slice(l *event.Labelled, score *event.Score) {
+	one := calibration.Bin{Count: 1, SumConfidence: score.Confidence}
+	if score.Correct {
+		one.Correct = 1
+	}
+	neighbours := neighbourhoods[2]
+	switch {
+	case l.Degree == 0:
+		neighbours = neighbourhoods[0]
+	case 2*l.Fresh <= l.Degree:
+		neighbours = neighbourhoods[1]
+	}
+	h.slices.add(one, "degree", event.DegreeSlices[event.DegreeSlice(l.Degree)].Name)
+	h.slices.add(one, "neighbourhood", neighbours)
+	h.slices.add(one, "predicted", h.predicted.of(l.Predicted))
 }
 
 func (h *heads) show(out *event.Outcome, sums []pipeline.Summary) {
@@ -217,9 +224,3 @@ func (h *heads) show(out *event.Outcome, sums []pipeline.Summary) {
 
 // online is the head with a posterior, of the paper or a pool; a pool may have further ones.
 const online = "online"
-
-// reset drops the gauges of all heads, for a model whose heads may have other names.
-func (h *heads) reset() {
-	h.scores.reset()
-	h.step.Reset()
-}

@@ -98,40 +98,48 @@ func AddUnknown(list []spelling.Unknown, more ...spelling.Unknown) []spelling.Un
 	return list
 }
 
-// Costly returns the attributes of which it is known what their shift did, those that cost most first, and what they cost.
-func Costly(list []Attribute, all *calibration.Tally) (names []string, costs []float64) {
-	cost := make(map[string]float64)
-	for i := range list {
-		if nats, ok := list[i].Cost(all); ok {
-			names, cost[list[i].Name] = append(names, list[i].Name), nats
-		}
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(cost[b], cost[a]) })
-	for _, name := range names {
-		costs = append(costs, cost[name])
-	}
-	return names, costs
+// Shift is what the shift of an attribute since training did to the mean log loss, in nats: see [Attribute.Cost].
+type Shift struct {
+	Attribute string  `json:"attribute"`
+	Cost      float64 `json:"cost"`
 }
 
-// attributeTable has the attributes whose shift cost most first. all are the sums of the labels of which that is known.
-func attributeTable(list []Attribute, all *calibration.Tally) (t table) {
+// Shifts returns the attributes of which it is known what their shift did, those that cost most first.
+func (p *Period) Shifts() (list []Shift) {
+	all := p.Cohorts.All() // the labels of which that is known
+	for i := range p.Attributes {
+		if nats, ok := p.Attributes[i].Cost(&all); ok {
+			list = append(list, Shift{p.Attributes[i].Name, nats})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Shift) int { return cmp.Compare(b.Cost, a.Cost) })
+	return list
+}
+
+// attributeTable has the attributes whose shift cost most first.
+func (p *Period) attributeTable() (t table) {
 	t.Label, t.Columns = "Attributes", []string{"attribute", "events", "missing, %", "in training, %", "mean moved, sd"}
-	names, costs := Costly(list, all)
-	if len(names) > 0 {
+	shifts := p.Shifts()
+	if len(shifts) > 0 {
 		t.Columns = append(t.Columns, "cost of the shift, nats")
 	}
-	place := func(a Attribute) int { return (slices.Index(names, a.Name) + len(names) + 1) % (len(names) + 1) }
-	for _, a := range slices.SortedStableFunc(slices.Values(list), func(a, b Attribute) int { return place(a) - place(b) }) {
+	place := func(a Attribute) int {
+		if i := slices.IndexFunc(shifts, func(s Shift) bool { return s.Attribute == a.Name }); i >= 0 {
+			return i
+		}
+		return len(shifts)
+	}
+	percent := func(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) }
+	for _, a := range slices.SortedStableFunc(slices.Values(p.Attributes), func(a, b Attribute) int { return place(a) - place(b) }) {
 		missing, trained, moved := a.Shares()
-		percent := func(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) }
 		mean := Undefined
 		if moved != 0 {
 			mean = strconv.FormatFloat(moved, 'f', 2, 64)
 		}
 		cells := []string{strconv.FormatInt(a.Rows, 10), percent(missing), percent(trained), mean}
-		if k := place(a); k < len(costs) {
-			cells = append(cells, fmt.Sprintf("%+.4f", costs[k]))
-		} else if len(names) > 0 {
+		if k := place(a); k < len(shifts) {
+			cells = append(cells, fmt.Sprintf("%+.4f", shifts[k].Cost))
+		} else if len(shifts) > 0 {
 			cells = append(cells, Undefined)
 		}
 		t.add(a.Name, cells...)

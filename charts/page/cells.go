@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -29,23 +28,10 @@ func Cells(graph string, list func() []Cell) http.Handler {
 		_ = json.NewEncoder(w).Encode(append([]Cell{}, list()...)) // an error is the client's
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		v := cellsView{Title: titleView{graph, "cells"}}
-		at := func(t *time.Time) string {
-			if t == nil {
-				return Undefined
-			}
-			return t.UTC().Format(time.DateTime)
-		}
-		for _, c := range list() {
-			role := "stands by"
-			if c.Owner {
-				role = "owns"
-			}
-			v.Rows = append(v.Rows, cellRow{c.Number, []string{
-				role, strconv.FormatInt(c.Windows, 10), strconv.Itoa(c.Nodes), strconv.FormatInt(c.Waiting, 10),
-				at(c.Committed), at(c.LastLabel),
-			}})
-		}
+		v := struct {
+			Title titleView
+			Cells []Cell
+		}{titleView{graph, "cells"}, list()}
 		render(w, http.StatusOK, "cells.html", v)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -54,14 +40,4 @@ func Cells(graph string, list func() []Cell) http.Handler {
 			"which worker has which", r.URL.Path)).write(w)
 	})
 	return secured(mux)
-}
-
-type cellsView struct {
-	Title titleView
-	Rows  []cellRow
-}
-
-type cellRow struct {
-	Number int32
-	Values []string
 }

@@ -42,7 +42,7 @@ func (p *Past) Stepped(w Window) {
 func (p *Past) Replaying(first, windows int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.h.next, p.h.ledger = first, windows
+	p.h.come.next, p.h.come.ledger = first, windows
 }
 
 // Expect reports how many events of the context will come before the first node to predict,
@@ -50,7 +50,7 @@ func (p *Past) Replaying(first, windows int64) {
 func (p *Past) Expect(events int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.h.expected = events
+	p.h.come.expected = events
 }
 
 // Show reports the scores so far of all heads, that of the serving one first, what the

@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"embed"
+	"fmt"
 	"html/template"
 	"net/http"
 	"strconv"
@@ -21,7 +22,8 @@ func file(name string) http.HandlerFunc {
 }
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"score": formatted,
+	"score": func(v any) string { return fmt.Sprintf("%.4f", v) },
+	"link":  nodeLink,
 	"short": func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) },
 	"at":    func(t time.Time) string { return t.UTC().Format(time.DateTime) },
 	"css":   func() template.CSS { return style },

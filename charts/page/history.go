@@ -8,8 +8,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/pipeline/serve"
-	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Limits of the history.
@@ -29,26 +27,29 @@ type history struct {
 	place   map[event.ID]int // the number in served of each node's latest prediction
 	windows ring[windowSummary]
 	refused refusals
-	events  int64          // in them, of all kinds
-	next    int64          // number of the next window
+	come    come
 	figures figure.Kept    // sums since this worker started, and levels
 	trial   *Trial         // after the last window
 	latest  *event.Outcome // of the last window: only the fields that the page shows
 
-	scored     scored            // in those windows, of the model that served in the last one
-	attributes []Attribute       // likewise
-	told       calibration.Tally // of the labels that say what attributes cost, likewise
-	rhythm     Rhythm            // of labels
-	cohorts    table             // of the whole stream, no rows without any
+	scored  scored // in those windows, of the model that served in the last one
+	rhythm  Rhythm // of labels
+	cohorts table  // of the whole stream, no rows without any
 
 	// The state as of the last report of each kind.
-	ledger   int64              // windows to be replayed at the start, 0 before that is known
-	expected int64              // events of the context, 0 if that is not known
-	scores   []pipeline.Summary // the same as the metrics'
-	pool     *pipeline.Pooled   // nil if no pool serves
-	model    *model.Model       // that serves
-	shadow   shadow
-	worker   working
+	scores []pipeline.Summary // the same as the metrics'
+	pool   *pipeline.Pooled   // nil if no pool serves
+	model  *model.Model       // that serves
+	shadow shadow
+	worker working
+}
+
+// come is how much has come, and will.
+type come struct {
+	events   int64 // in the windows reported so far, of all kinds
+	expected int64 // of the context, 0 if that is not known
+	next     int64 // number of the next window
+	ledger   int64 // windows to be replayed at the start, 0 before that is known
 }
 
 // working is how the worker is doing.
@@ -91,8 +92,8 @@ func (h *history) step(w Window) {
 	for i := range out.Refused {
 		h.refused.add(out.Window, &out.Refused[i])
 	}
-	h.events += eventsOf(out)
-	h.next, h.trial = out.Window+1, w.Trial
+	h.come.events += eventsOf(out)
+	h.come.next, h.trial = out.Window+1, w.Trial
 	for i := range out.Predictions {
 		p := out.Predictions[i]
 		p.Node = p.Node.Clone()
@@ -111,14 +112,7 @@ func (h *history) step(w Window) {
 			s.label = l.Class
 		}
 	}
-	if out.Model != h.scored.model {
-		h.attributes, h.told = nil, calibration.Tally{}
-	}
-	h.scored.add(out)
-	h.attributes = AddAttributes(h.attributes, AttributesOf(out, h.model)...)
-	by := serve.CohortsOf(out)
-	all := by.All()
-	h.told.Merge(&all)
+	h.scored.add(out, h.model)
 	h.windows.add(summaryOf(&w))
 }
 

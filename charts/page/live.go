@@ -23,7 +23,7 @@ type liveView struct {
 	Trial      *Trial         // nil for none
 	Version    uint64         // of the pictures
 	Questions  []question
-	Latest     []predictionView
+	Latest     []shownPrediction
 	Explained  bool // some of them have reasons
 	Facts      []fact
 	Heads      headsView
@@ -33,7 +33,6 @@ type liveView struct {
 	Class      *classView // nil unless one was chosen
 	Windows    []windowSummary
 	Refused    refusedValue
-	Reasons    table
 	Ready      bool // the engine can be asked
 }
 
@@ -61,16 +60,21 @@ func (v *liveView) Picture(name, alt string) pictureView { return pictureView{na
 // for none.
 type fact struct{ Name, Value, Metric string }
 
-// predictionView is a row of the table of predictions.
-type predictionView struct {
-	Node, Link                  string
-	Class                       string
-	Confidence                  float64
-	Total, Aleatoric, Epistemic float64 // uncertainties, nats
-	Window                      int64
-	Label                       string // "" before it comes
-	Correct                     bool
-	Why                         string // "" without reasons
+// shownPrediction is a prediction, and the name of its label.
+type shownPrediction struct {
+	served
+	Label string // "" before it comes
+}
+
+// Correct reports whether the label is what was predicted.
+func (p shownPrediction) Correct() bool { return p.label == p.ClassIndex }
+
+// Why says what moved the prediction, "" without reasons.
+func (p shownPrediction) Why() string {
+	if r := p.Reasons; r != nil && len(r.List) > 0 {
+		return r.Class + ": " + r.Words()
+	}
+	return ""
 }
 
 // Limits of the lists on the live page.
@@ -113,17 +117,11 @@ func (s *Server) liveView(class string) *liveView {
 		v.Heads.Reliability, v.Heads.Curves = h.reliability(), h.curves(heads)
 	}
 	v.Classes, v.Class = h.classTable(), h.class(class)
-	v.Attributes, v.Cohorts = attributeTable(h.attributes, &h.told), h.cohorts
-	v.Reasons = table{
-		Label: "Refused events by reason", Caption: "since this worker started", ID: "reasons",
-		Columns: []string{"reason", "events"},
-	}
-	for _, r := range v.Refused.Reasons {
-		v.Reasons.add(string(r.Reason), strconv.Itoa(r.Events))
-	}
+	v.Attributes, v.Cohorts = h.scored.sums.attributeTable(), h.cohorts
 	for _, p := range h.served.newest(shownPredictions) {
-		v.Latest = append(v.Latest, s.past.predictionView(&p))
-		v.Explained = v.Explained || v.Latest[len(v.Latest)-1].Why != ""
+		shown := shownPrediction{p, s.past.className(p.label)}
+		v.Latest = append(v.Latest, shown)
+		v.Explained = v.Explained || shown.Why() != ""
 	}
 	return v
 }
@@ -179,20 +177,6 @@ func (v *liveView) addHead(name string, s *pipeline.Summary, metric, label strin
 		{formatted(m.Chance), ""},
 		score("brier", m.Brier),
 	}})
-}
-
-func (p *Past) predictionView(x *served) predictionView {
-	v := predictionView{
-		Node: x.Node.String(), Link: nodeLink(x.Node), Class: x.Class, Confidence: float64(x.Confidence),
-		Total: float64(x.Total), Aleatoric: float64(x.Aleatoric), Epistemic: float64(x.Epistemic), Window: x.Window,
-	}
-	if r := x.Reasons; r != nil && len(r.List) > 0 {
-		v.Why = r.Class + ": " + r.Words()
-	}
-	if x.label != noLabel {
-		v.Label, v.Correct = p.className(x.label), x.label == x.ClassIndex
-	}
-	return v
 }
 
 // nodeLink returns the path of a node's page.

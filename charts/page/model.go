@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/gvbll/gvbll/pipeline"
@@ -23,9 +24,6 @@ type modelValue struct {
 	Settings      event.Settings `json:"settings"`
 	Version       string         `json:"version"`
 }
-
-// model serves GET /v1/model.
-func (s *Server) model(*http.Request) (any, *problem) { return s.modelValue(), nil }
 
 func (s *Server) modelValue() *modelValue {
 	s.past.mu.Lock()
@@ -58,7 +56,10 @@ type momentsValue struct {
 
 // posterior serves GET /v1/posterior.
 func (s *Server) posterior(r *http.Request) (any, *problem) {
-	moments, p := flag(r, "moments")
+	moments, given, p := parameter(r.URL.Query(), "moments")
+	if p == nil && given && moments != "true" && moments != "false" {
+		p = badParameter.because(fmt.Sprintf("moments: %.40q is neither true nor false", moments))
+	}
 	if p != nil {
 		return nil, p
 	}
@@ -67,7 +68,7 @@ func (s *Server) posterior(r *http.Request) (any, *problem) {
 		return nil, p
 	}
 	v := posteriorValue{Version: b.Version, Hash: b.Hash.Hex(), Distance: b.Distance, KL: b.KL, Classes: b.Classes}
-	if moments {
+	if moments == "true" {
 		q := &b.Posterior
 		v.Moments = &momentsValue{Rows: q.Dim, Columns: q.Classes, Mean: q.Mean, Precision: q.Precision}
 	}

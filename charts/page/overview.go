@@ -44,9 +44,9 @@ func (h *history) isRight(q *question, served *calibration.Tally, heads []measur
 				"for %s %%.", percent(t.Correct, t.Labels)))
 		}
 	}
-	if class, labels := h.scored.mostFrequent(); h.scored.labels() == served.Labels { // all labels came since this worker started
+	if most := Usual(h.classes()); most != nil && h.scored.sums.Served.Labels == served.Labels { // all labels came since this worker started
 		answers = append(answers, fmt.Sprintf("The most frequent class, %s, as the only answer would be right for %s %%.",
-			h.model.Classes[class], percent(labels, served.Labels)))
+			most.Name, percent(most.Labels, served.Labels)))
 	}
 	q.Answer = strings.Join(answers, " ")
 	var lines []measured
@@ -97,7 +97,7 @@ func (h *history) doubt(q *question, now time.Time) {
 	if silent := h.rhythm.Silent(now); silent > 0 {
 		q.Answer = fmt.Sprintf("Labels stopped: the last one came %s ago. ", silent.Truncate(time.Second)) + q.Answer
 	}
-	if h.apart() > muchApart {
+	if h.apart() > MuchApart {
 		q.Answer = "Labels are of one class, or of others than in training and than the model as trained predicts: they say nothing " +
 			"of all nodes. Of those with a label: " + q.Answer
 	}

@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -48,18 +47,4 @@ func parameter(query url.Values, name string) (value string, given bool, p *prob
 	default:
 		return "", false, badParameter.because(fmt.Sprintf("%s: given %d times, but only one is allowed", name, len(values)))
 	}
-}
-
-// flag returns a query parameter that is true or false, false by default.
-func flag(r *http.Request, name string) (bool, *problem) {
-	text, given, p := parameter(r.URL.Query(), name)
-	switch {
-	case p != nil:
-		return false, p
-	case !given || text == "false":
-		return false, nil
-	case text == "true":
-		return true, nil
-	}
-	return false, badParameter.because(fmt.Sprintf("%s: %.40q is neither true nor false", name, text))
 }

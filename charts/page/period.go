@@ -10,7 +10,10 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -34,16 +37,71 @@ type Period struct {
 	Figures figure.Kept
 }
 
+// Add adds to the sums what came of a window: to Served, Degrees, Cohorts, Attributes and Classes, which are by their indices and without
+// names. m is the model that served it; of another, nothing is known of attributes.
+func (p *Period) Add(out *event.Outcome, m *model.Model) {
+	class := func(c int32) *Group {
+		if missing := int(c) + 1 - len(p.Classes); missing > 0 {
+			p.Classes = append(p.Classes, make([]Group, missing)...)
+		}
+		return &p.Classes[c]
+	}
+	if p.Degrees == nil {
+		for _, d := range event.DegreeSlices {
+			p.Degrees = append(p.Degrees, Group{Name: d.Name})
+		}
+	}
+	for i := range out.Labelled {
+		l := &out.Labelled[i]
+		score := (*calibration.Score)(&out.Heads[l.By].Scores[i])
+		p.Served.Add(score)
+		p.Degrees[event.DegreeSlice(l.Degree)].Add(score)
+		class(l.Class).Add(score)
+		class(score.Class).Predicted.Add(score)
+	}
+	for i := range out.Predictions {
+		class(out.Predictions[i].ClassIndex).Arrived++
+	}
+	for c, n := range out.AsTrained {
+		class(int32(c)).AsTrained += int(n)
+	}
+	for k, c := range out.Watched {
+		odds := serve.Odds(out, k)
+		class(c).addOdds(&odds)
+	}
+	p.Cohorts.Merge(serve.CohortsOf(out))
+	p.Attributes = AddAttributes(p.Attributes, AttributesOf(out, m)...)
+}
+
+// addOdds adds counts, and changes none that others hold.
+func (g *Group) addOdds(more *calibration.Odds) {
+	odds := *more
+	if g.Odds != nil {
+		odds.Merge(g.Odds)
+	}
+	g.Odds = &odds
+}
+
 // Group is the sums of scores of a part of the labels, or of one head.
 type Group struct {
 	Name              string
-	Predicted         int               // of a class: how many labelled nodes were predicted as it
+	Predicted         calibration.Tally // of a class: of the labelled nodes predicted as it; from the ledger their number alone
 	Arrived           int               // of a class: how many arrivals of windows with labels were
 	AsTrained         int               // of a class: how many of these the model as trained predicts as it
 	Trained           float64           // of a class: how many labels it would have, were they as in training; 0: not known
 	Confidence        float64           // sum
 	calibration.Tally                   // its bins may be empty
 	Odds              *calibration.Odds // of a class that is watched
+}
+
+// Usual returns the class with the most labels, the first of several, nil if there are none.
+func Usual(classes []Group) (most *Group) {
+	for i := range classes {
+		if n := classes[i].Labels; n > 0 && (most == nil || n > most.Labels) {
+			most = &classes[i]
+		}
+	}
+	return most
 }
 
 // Delay is the median time from a node's arrival to its label, of a number of labels.
@@ -148,18 +206,14 @@ func AddGroups(list []Group, more ...Group) []Group {
 			continue
 		}
 		g := &list[i]
-		g.Predicted += m.Predicted
+		g.Predicted.Merge(&m.Predicted)
 		g.Arrived += m.Arrived
 		g.AsTrained += m.AsTrained
 		g.Trained += float64(m.Trained)
 		g.Confidence += m.Confidence
 		g.Merge(&m.Tally)
 		if m.Odds != nil {
-			odds := *m.Odds
-			if g.Odds != nil {
-				odds.Merge(g.Odds)
-			}
-			g.Odds = &odds
+			g.addOdds(m.Odds)
 		}
 	}
 	return list

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -138,13 +140,15 @@ func TestCostOfShifts(t *testing.T) {
 		t.Errorf("it cost %v, %t, want .3", nats, ok)
 	}
 	var rows []string
-	for _, r := range attributeTable(list, &all).Rows {
+	p := Period{Attributes: list, Cohorts: pipeline.Cohorts{By: "country", List: []serve.Cohort{{Tally: all}}}}
+	for _, r := range p.attributeTable().Rows {
 		rows = append(rows, r.Name+" "+r.Cells[4].Value)
 	}
 	if want := []string{"age +0.3000", "amount +0.0000", "plan –"}; !slices.Equal(rows, want) {
 		t.Errorf("the rows are %q, want %q", rows, want)
 	}
-	if t2 := attributeTable(list, &calibration.Tally{}); len(t2.Columns) != 5 || t2.Rows[0].Name != "plan" {
+	p.Cohorts = pipeline.Cohorts{}
+	if t2 := p.attributeTable(); len(t2.Columns) != 5 || t2.Rows[0].Name != "plan" {
 		t.Errorf("without labels it is %+v", t2)
 	}
 }

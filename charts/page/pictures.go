@@ -31,8 +31,7 @@ const redraw = time.Second
 func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	draw := map[string]func(context.Context) ([]byte, error){
-		"posterior": s.moments, "neighbours": s.neighbours,
-		"calibration": s.calibration,
+		"posterior": s.moments, "neighbours": s.past.drawn((*history).neighbours), "calibration": s.past.drawn((*history).calibration),
 	}[name]
 	if draw == nil {
 		noSuchPage.because("there is no such picture").write(w)
@@ -65,6 +64,15 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; img-src data:; style-src 'unsafe-inline'")
 	w.Header().Set("Content-Length", strconv.Itoa(len(d.svg)))
 	_, _ = w.Write(d.svg) // an error is the client's
+}
+
+// drawn returns a drawing of the history.
+func (p *Past) drawn(draw func(*history) ([]byte, error)) func(context.Context) ([]byte, error) {
+	return func(context.Context) ([]byte, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return draw(&p.h)
+	}
 }
 
 // pictured reports whether a head is drawn: the serving one and, for comparison with a
@@ -120,14 +128,12 @@ func (h *history) measured() (list []measured) {
 
 // calibration returns reliability diagrams of what serves and of the model as trained, as an
 // image of its own, nil before the first label.
-func (s *Server) calibration(context.Context) ([]byte, error) {
-	s.past.mu.Lock()
-	defer s.past.mu.Unlock()
+func (h *history) calibration() ([]byte, error) {
 	f := &plot{Label: "Accuracy against confidence, of what serves and of the model as trained."}
-	for i := range s.past.h.scores {
-		if t := s.past.h.scores[i].Total(); t.Labels > 0 && i == s.past.h.servedBy() {
+	for i := range h.scores {
+		if t := h.scores[i].Total(); t.Labels > 0 && i == h.servedBy() {
 			f.reliability("served", &t)
-		} else if t.Labels > 0 && s.past.h.scores[i].Head == static {
+		} else if t.Labels > 0 && h.scores[i].Head == static {
 			f.reliability("as trained", &t)
 		}
 	}
@@ -176,15 +182,13 @@ func (h *history) knowsNeighbours() bool {
 
 // neighbours returns, for each class, the shares of the classes among its labelled neighbours,
 // as a pool of heads has learned them, nil if it has not.
-func (s *Server) neighbours(context.Context) ([]byte, error) {
-	s.past.mu.Lock()
-	defer s.past.mu.Unlock()
-	if !s.past.h.knowsNeighbours() {
+func (h *history) neighbours() ([]byte, error) {
+	if !h.knowsNeighbours() {
 		return nil, nil
 	}
-	classes := s.past.h.model.Classes
+	classes := h.model.Classes
 	return heat(heatMap{
 		title: "Classes of the neighbours, by class", x: "class of the neighbour",
-		rows: classes, columns: classes, values: s.past.h.pool.Compatibility,
+		rows: classes, columns: classes, values: h.pool.Compatibility,
 	})
 }

@@ -82,15 +82,12 @@ func (r *Report) HTML() ([]byte, error) {
 	return execute("report.html", &v)
 }
 
-// enough is the number of labels from which on probabilities are judged, as the alerts do.
-const enough = 200
-
 // verdict says in words whether the probabilities of labelled predictions can be believed.
 func verdict(t *calibration.Tally) string {
 	m := t.Means()
 	switch {
-	case t.Labels < enough:
-		return fmt.Sprintf("Too few labels to say whether probabilities can be believed: %d, and it takes %d.", t.Labels, enough)
+	case t.Labels < EnoughLabels:
+		return fmt.Sprintf("Too few labels to say whether probabilities can be believed: %d, and it takes %d.", t.Labels, EnoughLabels)
 	case m.ECE > m.Chance:
 		return fmt.Sprintf("Probabilities are off by %.1f points (ECE), more than chance alone gives: up to %.1f.", 100*m.ECE, 100*m.Chance)
 	}
@@ -111,22 +108,13 @@ func (v *reportView) facts() []fact {
 	}
 	list = append(list, factsOf(v.whole.Figures)...)
 	if m := v.whole.Served.Means(); v.Scored {
-		list = append(list, fact{"accuracy", formatted(m.Acc), ""}, fact{"most frequent class", v.usual(), ""},
+		most := cmp.Or(Usual(v.whole.Classes), &Group{})
+		list = append(list, fact{"accuracy", formatted(m.Acc), ""},
+			fact{"most frequent class", fmt.Sprintf("%s, %s %%", most.Name, percent(most.Labels, v.whole.Served.Labels)), ""},
 			fact{"NLL, nats", formatted(m.NLL), ""}, fact{"ECE", formatted(m.ECE), ""},
 			fact{"ECE by chance up to", formatted(m.Chance), ""}, fact{"Brier score", formatted(m.Brier), ""})
 	}
 	return list
-}
-
-// usual names the most frequent class and how often it alone would have been right.
-func (v *reportView) usual() string {
-	usual := &Group{}
-	for i := range v.whole.Classes {
-		if g := &v.whole.Classes[i]; g.Labels > usual.Labels {
-			usual = g
-		}
-	}
-	return fmt.Sprintf("%s, %s %%", usual.Name, percent(usual.Labels, v.whole.Served.Labels))
 }
 
 func (v *reportView) tables() {
@@ -142,8 +130,7 @@ func (v *reportView) tables() {
 	v.Heads = groups("Scores by head", "head", v.heads)
 	v.Degrees = groups("Scores by degree", "degree", slices.SortedFunc(slices.Values(v.whole.Degrees),
 		func(a, b Group) int { return cmp.Compare(degree(a.Name), degree(b.Name)) }))
-	all := v.whole.Cohorts.All()
-	v.Attributes, v.Cohorts = attributeTable(v.whole.Attributes, &all), cohortTable(v.whole.Cohorts)
+	v.Attributes, v.Cohorts = v.whole.attributeTable(), cohortTable(v.whole.Cohorts)
 	classes := slices.SortedFunc(slices.Values(v.whole.Classes), func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Labels, a.Labels), cmp.Compare(a.Name, b.Name))
 	})

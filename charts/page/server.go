@@ -68,12 +68,12 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// className returns the name of a class.
+// className returns the name of a class, "" of none.
 func (p *Past) className(class int32) string {
-	if names := *p.classes.Load(); int(class) < len(names) {
+	if names := *p.classes.Load(); class != noLabel && int(class) < len(names) {
 		return names[class]
 	}
-	return "" // of a model whose promotion has not been reported yet
+	return "" // also of a model whose promotion has not been reported yet
 }
 
 // Past returns what is reported to the server.
@@ -110,12 +110,12 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("GET /page.css", file("page.css"))
 	s.mux.HandleFunc("GET /page.js", file("page.js"))
 	s.api("GET", "/v1/nodes/{id}", s.node)
-	s.api("GET", "/v1/model", s.model)
+	s.api("GET", "/v1/model", func(*http.Request) (any, *problem) { return s.modelValue(), nil })
 	s.api("GET", "/v1/posterior", s.posterior)
 	s.api("GET", "/v1/pool", s.pool)
 	s.api("GET", "/v1/windows", s.windows)
 	s.api("GET", "/v1/refused", s.refused)
-	s.api("GET", "/v1/status", s.status)
+	s.api("GET", "/v1/status", func(*http.Request) (any, *problem) { return s.statusValue(), nil })
 	s.api("POST", PredictPath, s.predict)
 	s.api("POST", DecidePath, s.decide)
 	s.mux.HandleFunc("GET /v1/openapi.json", file("openapi.json"))

@@ -2,6 +2,7 @@ package page
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -30,10 +31,7 @@ type statusValue struct {
 	Flags    []Flag         `json:"flags"`
 }
 
-// status serves GET /v1/status. It does not ask the engine, so that it also works while
-// the ledger is replayed.
-func (s *Server) status(*http.Request) (any, *problem) { return s.statusValue(), nil }
-
+// statusValue does not ask the engine, so that there is one while the ledger is replayed, too.
 func (s *Server) statusValue() *statusValue {
 	s.past.mu.Lock()
 	defer s.past.mu.Unlock()
@@ -80,13 +78,13 @@ func (p progressValue) String() string {
 func (s *Server) progress() *progressValue {
 	h := &s.past.h
 	if s.ask.Load() == nil {
-		if h.ledger == 0 {
+		if h.come.ledger == 0 {
 			return nil // what there is to replay is not known yet
 		}
-		return &progressValue{"windows", h.next, max(h.ledger, h.next)}
+		return &progressValue{"windows", h.come.next, max(h.come.ledger, h.come.next)}
 	}
-	if total := max(h.events+h.waiting(), h.expected); h.worker.owner && h.served.count == 0 && total > h.events {
-		return &progressValue{"events", h.events, total}
+	if total := max(h.come.events+h.waiting(), h.come.expected); h.worker.owner && h.served.count == 0 && total > h.come.events {
+		return &progressValue{"events", h.come.events, total}
 	}
 	return nil
 }
@@ -104,13 +102,13 @@ type statusView struct {
 // statusPage serves GET /status: versions, the flags in force, the model, and the
 // settings that the ledger has.
 func (s *Server) statusPage(w http.ResponseWriter, _ *http.Request) {
-	v := &statusView{statusValue: s.statusValue(), Title: titleView{s.cfg.Graph, "status"}}
+	m := s.modelValue()
+	v := &statusView{statusValue: s.statusValue(), Title: titleView{s.cfg.Graph, "status"}, Settings: fieldsOf(m.Settings), Training: fieldsOf(m.Training)}
 	v.Program = []fact{
 		{"version", v.Version, ""},
 		{"Go", v.Go, ""},
 		{"started", fmt.Sprintf("%s, %s ago", v.Started.Format(time.RFC3339), s.cfg.Now().Sub(s.started).Truncate(time.Second)), ""},
 	}
-	m := s.modelValue()
 	v.Model = []fact{
 		{"id", m.ID, ""},
 		{"encoder", fmt.Sprintf("%s, %d layers, %s: %d features to an embedding of %d", m.Encoder, m.Layers, m.Activation,
@@ -118,19 +116,14 @@ func (s *Server) statusPage(w http.ResponseWriter, _ *http.Request) {
 		{"classes", strings.Join(m.Classes, ", "), ""},
 		{"normalization", m.Normalization, ""},
 	}
-	v.Settings = fieldsOf(m.Settings)
-	v.Training = fieldsOf(m.Training)
 	render(w, http.StatusOK, "status.html", v)
 }
 
 // fieldsOf returns the fields of a value that is an object in JSON, by name.
 func fieldsOf(object any) (list []fact) {
-	b, err := json.Marshal(object)
-	if err != nil {
-		return []fact{{"unknown", err.Error(), ""}}
-	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(b, &fields); err != nil {
+	text, err := json.Marshal(object)
+	if err = errors.Join(err, json.Unmarshal(text, &fields)); err != nil {
 		return []fact{{"unknown", err.Error(), ""}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

@@ -10,7 +10,6 @@ import (
 type table struct {
 	Label   string // what it is, for who cannot see it
 	Caption string
-	ID      string // of its body, "" for none
 	Columns []string
 	Rows    []tableRow
 }
@@ -42,7 +41,7 @@ func (t *table) addClass(classes []Group, c int) {
 		nll = formatted(g.Means().NLL)
 	}
 	auc, ap := ranking(OddsOf(classes, c))
-	t.add(g.Name, strconv.Itoa(g.Labels), strconv.Itoa(g.Predicted), percent(g.Correct, g.Predicted),
+	t.add(g.Name, strconv.Itoa(g.Labels), strconv.Itoa(g.Predicted.Labels), percent(g.Correct, g.Predicted.Labels),
 		percent(g.Correct, g.Labels), nll, auc, ap)
 }
 

@@ -14,8 +14,8 @@ import (
 // say the same of a graph.
 const (
 	enoughToBlame = serve.FewLabels
-	enoughToTrust = 200 // labels
-	muchApart     = 0.5 // of the labels
+	EnoughLabels  = 200 // to judge scores by
+	MuchApart     = 0.5 // of the labels
 	ofOneClass    = 0.98
 	noRhythm      = 10 * time.Minute
 )
@@ -27,7 +27,7 @@ func (p *Period) Verdict(before *Period, told bool, silent time.Duration) string
 	means := p.Served.Means()
 	worse := p.Worse(before)
 	switch {
-	case p.Apart(told) > muchApart:
+	case p.Apart(told) > MuchApart:
 		return "labels of one class"
 	case silent > 0:
 		return "labels stopped"
@@ -35,7 +35,7 @@ func (p *Period) Verdict(before *Period, told bool, silent time.Duration) string
 		return "a class is worse"
 	case p.Served.Labels >= enoughToBlame && means.ECE > means.Chance:
 		return fmt.Sprintf("%.1f points off", 100*(means.ECE-means.Chance))
-	case p.Served.Labels < enoughToTrust:
+	case p.Served.Labels < EnoughLabels:
 		return "too few labels"
 	}
 	return "calibrated"
@@ -80,7 +80,7 @@ type Worse struct {
 // Bounds of what is worse: by such a share of what it was, by so many standard errors, with so many labels of the class.
 const (
 	muchWorse     = 0.05
-	certain       = 3
+	Certain       = 3
 	enoughOfClass = 20
 )
 
@@ -110,7 +110,7 @@ func (p *Period) Worse(before *Period) (list []Worse) {
 			score          string
 			was, is, error float64
 		}{{"AUC", aucWas, auc, math.Hypot(aucError, aucErrorWas)}, {"average precision", apWas, ap, math.Hypot(apError, apErrorWas)}} {
-			if x.was-x.is > max(muchWorse*x.was, certain*x.error) {
+			if x.was-x.is > max(muchWorse*x.was, Certain*x.error) {
 				list = append(list, Worse{now.Name, x.score, x.was, x.is})
 			}
 		}

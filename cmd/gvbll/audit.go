@@ -38,12 +38,12 @@ type auditCmd struct {
 }
 
 var auditHelp = flags.Texts{
-	"audit_shadow": "The other model file, where one was in the shadow or was promoted. Without it, predictions of that model " +
-		"are not compared.",
-	"audit_from": "Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has them. What " +
-		"follows is proved, and its state taken on trust.",
-	"audit_state_dir": "Folder for what is fetched of a base, and for predictions that wait for their label, beyond 1 GiB of memory; " +
-		"removed at the end. Without it they are in the system's temporary folder, and in memory.",
+	"audit_shadow": "The other model file, where one was in the shadow or was promoted; else predictions of it are " +
+		"not compared.",
+	"audit_from": "Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has " +
+		"them. Its state is taken on trust.",
+	"audit_state_dir": "Folder for what is fetched of a base, and for predictions that wait beyond 1 GiB of " +
+		"memory; the system's temporary folder, and memory, when left out.",
 }
 
 // Help is shown by gvbll audit --help.

@@ -22,7 +22,7 @@ type backtestCmd struct {
 	Model    string            `help:"@backtest_model" type:"path" placeholder:"FILE"`
 	Scores   []string          `help:"@backtest_scores" type:"path" placeholder:"FILE" sep:"none"`
 	Capacity backtest.Capacity `help:"@backtest_capacity" placeholder:"50/d"`
-	Picture  string            `help:"File to draw scores over time and reliability into, as SVG." type:"path" placeholder:"FILE"`
+	Picture  string            `help:"SVG of scores over time and reliability." type:"path" placeholder:"FILE"`
 	Tables   backtestTables    `embed:""`
 	JSON     bool              `help:"Print everything as JSON (docs/schemas/backtest.json)." name:"json"`
 
@@ -40,21 +40,19 @@ var backtestHelp = flags.Texts{
 	"backtest_model": "Model file of 'gvbll train' with the same data flags, in place of a training. One that was " +
 		"trained on nodes of the " +
 		"stream is refused.",
-	"backtest_scores": "Your own probabilities, to stand beside: a table in csv with a column node and one for each " +
-		"class; of two classes " +
-		"one is enough. Give it once for each such table.",
-	"backtest_predictions": "File to write what each system said of each node into, in csv.",
-	"backtest_rows": "Write what logistic sees of each node as it comes into this file, in csv, and end: step 0 is " +
-		"what is there before the " +
-		"stream, and due the step after which the label is known. A system fitted on it has the labels that --scores is held against.",
-	"backtest_capacity": "How many nodes can be looked into, such as 50/d: how many of the rarest class are among those that are most " +
-		"probably of it.",
+	"backtest_scores": "Your own probabilities, to stand beside: a csv with a column node and one for each class; " +
+		"of two classes one is enough. May be given several times.",
+	"backtest_predictions": "Write what each system said of each node into this csv.",
+	"backtest_rows": "Write what logistic sees of each node as it comes into this csv, and end: step 0 is before " +
+		"the stream, due the step after which the label is known.",
+	"backtest_capacity": "How many nodes can be looked into, such as 50/d: says how many of the rarest class are " +
+		"among the most probable.",
 }
 
 // Help is shown by gvbll backtest --help.
 func (backtestCmd) Help() string {
-	return "Trains on the labels that have come by --train-until, and replays the nodes after it as a stream without Kafka: each node is " +
-		"scored as it was served, and labels are learned when they come. Beside it, on the same stream: the majority, " +
+	return "Trains on the labels that have come by --train-until, and replays the nodes after it without Kafka: " +
+		"each is scored as served, and labels are learned when they come. Beside it: the majority, " +
 		"always with the shares " +
 		"of the labels so far; logistic, a regression on a node, its neighbours and their labels, refitted after each step; and --scores."
 }

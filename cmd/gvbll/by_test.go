@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
@@ -63,7 +63,7 @@ func testBy(t *testing.T, sh *shell) {
 			t.Errorf("status has of %s %+v, want %d labels and all scores", v.Value, v, want[v.Value])
 		}
 	}
-	if shifts := st.Last.By.Shifts; len(shifts) == 0 || !slices.ContainsFunc(shifts, func(s look.Shift) bool { return s.Attribute == "age" && s.Cost != 0 }) {
+	if shifts := st.Last.By.Shifts; len(shifts) == 0 || !slices.ContainsFunc(shifts, func(s page.Shift) bool { return s.Attribute == "age" && s.Cost != 0 }) {
 		t.Errorf("status has of shifts %+v, want one of age, which half of the nodes lack", shifts)
 	}
 	_, text, _ := g.command("status")

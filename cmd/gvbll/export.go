@@ -20,17 +20,16 @@ type exportCmd struct {
 }
 
 var exportHelp = flags.Texts{
-	"export_model": "File of the model that serves: nodes that it refused are left out, kinds of edges have its directions, and " +
-		"columns the kinds and units of its schema. Without it both are read from the events.",
+	"export_model": "File of the model that serves: what it refused is left out, and directions, kinds and units " +
+		"are its own, not read from the events.",
 	"export_until": "Read the windows before this one, or those committed before this time; all when left out.",
 }
 
 // Help is shown by gvbll export --help.
 func (exportCmd) Help() string {
-	return "Writes the graph that a ledger has as a data set, with the nodes' ids, latest features, labels, kinds and " +
-		"weights of edges, and " +
-		"event times (windows, if no event has a time), and a split: nodes that came as context are for training, " +
-		"the others are the stream. 'gvbll train --data' reads it, and so do other programs (docs/datasets.md)."
+	return "Writes ids, latest features, labels, times (windows, if no event has one), edges with kinds and " +
+		"weights, and a split: what came as context is for training. 'gvbll train --data' reads it " +
+		"(docs/datasets.md)."
 }
 
 // Run writes the data set.

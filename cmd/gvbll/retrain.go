@@ -28,19 +28,16 @@ type retrainCmd struct {
 }
 
 var retrainHelp = flags.Texts{
-	"retrain_models": "Folder of model files that the workers have too (work --models). The new model is written there, and the " +
-		"one that serves is read there.",
-	"retrain_promote": "Promote the model without a further command: once it and the model that serves are compared by so many " +
-		"labels, if its log loss is lower, such as after=500,if=nll. When left out, 'gvbll promote' decides.",
-	"retrain_yes": "Try the model even if it is worse, by what its candidate scored, than the one that serves. Without it, a " +
-		"terminal is asked, and elsewhere such a model is not tried.",
+	"retrain_models": "Folder of model files that the workers have too (work --models).",
+	"retrain_promote": "Promote the model after so many labels, if its log loss is lower, such as " +
+		"after=500,if=nll. When left out, 'gvbll promote' decides.",
+	"retrain_yes": "Try the model even if its candidate scored worse than the one that serves, without asking.",
 }
 
 // Help is shown by gvbll retrain --help.
 func (retrainCmd) Help() string {
-	return "Trains a model on a graph's ledger as 'gvbll train --brokers' does, puts its file into the folder of " +
-		"models, and sends the workers the command to try it beside the model that serves, unless the candidate is " +
-		"worse: then it asks first (docs/retraining.md)."
+	return "Trains as 'gvbll train --brokers' does, puts the file into the folder of models, and sends the workers " +
+		"the command to try it (docs/retraining.md)."
 }
 
 // Run trains, and sends the command.

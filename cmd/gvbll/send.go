@@ -26,23 +26,21 @@ type sendCmd struct {
 }
 
 var sendHelp = flags.Texts{
-	"send_events": "Send the events of this file instead of a data set, one in JSON a line as in docs/wire-format.md: node " +
-		"events, labels (with node) and commands (with command); - for standard input.",
+	"send_events": "Send the events of this file, in JSON lines as in docs/wire-format.md: nodes, labels (with " +
+		"node), commands (with command); - for standard input.",
 	"send_labels": "When to send labels: predicted (those of a step once its predictions are published), delayed " +
 		"(--label-delay node events later) or never.",
-	"send_cell_by": "In a graph of several cells, what decides that of a node: an attribute, such as tenant, or prefix=/ for what its id " +
-		"has before the first slash.",
-	"send_loop": "When all steps are sent, send them again, without end: as new nodes (7/2, 7/3, …) beside the same " +
-		"context. Those of the pass before the last leave. --rate is of the steps then.",
+	"send_cell_by": "What decides a node's cell: an attribute, such as tenant, or prefix=/ for what its id has " +
+		"before the first slash.",
+	"send_loop": "Send the steps again, without end, as new nodes (7/2, 7/3, …); those of the pass before the last " +
+		"leave. --rate is of the steps then.",
 }
 
 // Help is shown by gvbll send --help.
 func (sendCmd) Help() string {
-	return "Nodes are sent in order of arrival: first the training and warm-up nodes as context, which the model " +
-		"does not predict, then step after step, each node with the neighbours that came before it or with it. " +
-		"Events have the time at which they are sent, those of a data set with keys or with times of labels their own. " +
-		"While no broker answers " +
-		"it waits, and may then send some " +
+	return "First come the training and warm-up nodes as context, then the stream, step after step, each node with " +
+		"the neighbours that came before it or with it. Events have the time at which they are sent, those of a " +
+		"data set with keys or times of labels their own. While no broker answers it waits, and may send some " +
 		"events twice, which changes nothing."
 }
 

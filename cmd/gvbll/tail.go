@@ -35,10 +35,9 @@ type tailCmd struct {
 }
 
 var tailHelp = flags.Texts{
-	"tail_offset": "Begin each partition at: beginning, end, an offset, or -N for its last N records.",
-	"tail_since":  "Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z.",
-	"tail_to_label": "Print the nodes of which labels are asked for (gvbll work --ask), each with the probability with which it " +
-		"was.",
+	"tail_offset":   "Begin each partition at: beginning, end, an offset, or -N for its last N records.",
+	"tail_since":    "Begin with what was published since: 1h ago, or 2026-01-31T12:00:00Z.",
+	"tail_to_label": "Print the nodes of which labels are asked for (gvbll work --ask).",
 }
 
 // Run prints committed predictions in the order of publication.
@@ -144,7 +143,7 @@ func (t *tailed) print(ctx context.Context, r *kafka.Record) error {
 		if err := t.classes.name(ctx, &p); err != nil {
 			return err
 		}
-		line = strings.TrimSuffix(string(wire.AppendPredictionJSON(nil, &p)), "}")
+		line = strings.TrimSuffix(string(wire.JSON.AppendPrediction(nil, &p)), "}")
 		line += fmt.Sprintf(`,"partition":%d,"offset":%d,"published":%d}`, r.Partition, r.Offset, r.Time.UnixMilli())
 	}
 	t.printed++

@@ -28,8 +28,8 @@ type topicsCmd struct {
 }
 
 var topicsHelp = flags.Texts{
-	"topics_cells": "Graphs that the topics have, each in a partition of every one: a producer's keys decide which. More than " +
-		"there are adds cells to such a graph.",
+	"topics_cells": "Graphs that the topics have, each in a partition of every one (docs/reliability.md). More " +
+		"than there are adds cells.",
 }
 
 // Help is shown by gvbll topics --help.

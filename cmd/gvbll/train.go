@@ -53,11 +53,11 @@ type trainFlags struct {
 var trainHelp = flags.Texts{
 	"train_weight_decay": "Weight decay of the encoder, an L2 term as in torch.optim.Adam; 0 for none.",
 	"train_embedding":    "Dimension d_e of an embedding; 0 for the number of classes, rounded up to a multiple of 16.",
-	"train_activation":   "Activation between the encoder's layers: relu or elu. For gat elu and for the others relu when left out.",
-	"train_normalize": "Normalisation of the features: none, row-l1, row-l2 or standard. For sparse features row-l2 and for dense " +
-		"ones standard when left out.",
-	"train_weights": "Safetensors file with the state dict of an encoder trained in PyTorch Geometric, to use as it is; only " +
-		"the head is trained (docs/pytorch-geometric.md).",
+	"train_activation":   "Activation between layers: relu, or for gat elu, when left out.",
+	"train_normalize": "Normalisation of features: none, row-l1, row-l2 (sparse ones when left out) or standard " +
+		"(dense).",
+	"train_weights": "State dict of an encoder trained in PyTorch Geometric, as safetensors, to use as it is " +
+		"(docs/pytorch-geometric.md).",
 }
 
 // defaultTraining returns the flags as they are where none is given.
@@ -74,8 +74,8 @@ type modelFlags struct {
 }
 
 var modelHelp = flags.Texts{
-	"model_head": "What the model predicts with: pool, a pool of heads on embeddings, features and the labels around a node, " +
-		"or paper, the paper's head.",
+	"model_head": "What predicts: pool, heads on embeddings, features and the labels around a node, or paper, the " +
+		"paper's head.",
 }
 
 func (f trainFlags) check(g flags.Given) error {
@@ -108,10 +108,9 @@ func (f trainFlags) config(seed uint64) (model.Config, error) {
 
 // Help is shown by gvbll train --help.
 func (trainCmd) Help() string {
-	return "Trains on a data set or, with --brokers, on what the ledger of a running graph has. A candidate is then " +
-		"first trained without the latest fifth of the labels, and scored by them beside the model that serves. " +
-		"'gvbll retrain' does so and lets the workers try the model (docs/retraining.md). The flags for TLS and " +
-		"passwords of 'gvbll work' are here, too."
+	return "Trains on a data set or, with --brokers, on what the ledger of a running graph has " +
+		"(docs/retraining.md): a candidate is then first scored beside the model that serves. The flags for TLS " +
+		"and passwords of 'gvbll work' are here, too."
 }
 
 // Run trains a model and saves it.
@@ -296,9 +295,9 @@ type logFlags struct {
 }
 
 var logHelp = flags.Texts{
-	"log_brokers": "Train on the ledger of a graph, instead of a data set: addresses of its Kafka brokers, host:port.",
-	"log_serving": "File of the model that serves: to be scored beside it, and to keep its classes, its number of features, " +
-		"and what its pool of heads has learned. Needed to try the new model beside it.",
+	"log_brokers": "Train on the ledger of a graph: its Kafka brokers, host:port.",
+	"log_serving": "File of the model that serves: scored beside the new one, which keeps its classes, features " +
+		"and what its pool has learned. Needed to try the new one.",
 }
 
 // given reports whether the ledger is to be read. Brokers in the environment or the file of

@@ -154,38 +154,6 @@ func (f folder) ofGraphs(d *Dataset, n *graphNodes, labels []string, parts []Par
 	return d, nil
 }
 
-// writeGraphNodes writes the nodes of the graphs, which are numbered.
-func (d *Dataset) writeGraphNodes(begin func([]string, func(string) bool) Rows) error {
-	row := []string{"id", "graph"}
-	for j := range d.Dim {
-		row = append(row, "x"+strconv.Itoa(j))
-	}
-	w := begin(row, func(column string) bool { return column != "id" && column != "graph" })
-	ids := d.IDs.cells(len(d.Labels))
-	for i := range int32(d.Graphs.Len()) {
-		for v := d.Graphs.Start[i]; v < d.Graphs.Start[i+1]; v++ {
-			row = append(row[:0], strconv.Itoa(int(v)), ids[i])
-			for _, x := range d.Graphs.X[v].Dense {
-				row = append(row, exact(x))
-			}
-			if err := w.Write(row); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (d *Dataset) writeGraphEdges(begin func([]string, func(string) bool) Rows) error {
-	w := begin([]string{"source", "target"}, func(string) bool { return false })
-	for e := 0; e < len(d.Graphs.Src); e += 2 {
-		if err := w.Write([]string{strconv.Itoa(int(d.Graphs.Src[e])), strconv.Itoa(int(d.Graphs.Dst[e]))}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // tuName returns what the files of a folder in the TU layout begin with.
 func tuName(files fs.FS) (string, bool) {
 	found, _ := fs.Glob(files, "*_graph_indicator.txt")

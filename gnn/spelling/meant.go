@@ -1,12 +1,23 @@
 package spelling
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Unknown counts values that came under a name which nobody knows.
 type Unknown struct {
-	Name   string
-	Meant  string // the known name that it may be a misspelling of, "" for none
-	Values int64
+	Name   string `json:"name"`
+	Values int64  `json:"values"`
+	Meant  string `json:"meant,omitempty"` // the known name that it may be a misspelling of, "" for none
+}
+
+// Question asks whether the known name was meant, "" if there is none.
+func (u Unknown) Question() string {
+	if u.Meant == "" {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %.64q?", u.Meant)
 }
 
 // Meant returns the one of the known names that a name may be a misspelling of, "" if there is none or more

@@ -60,15 +60,14 @@ func (c Coverage) predictor(classes int) conformal.Config {
 func (c *Coverage) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "coverage", Group: "sets", Kept: setting.Never, Default: "0", Placeholder: "0",
-		Help: "Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets. " +
-			"With groups=class after a comma, each class has a threshold of its own.",
+		Help: "Add a set of classes that holds the right one with this probability, such as 0.9; 0 for none. With " +
+			",groups=class each class has its own threshold.",
 		Value: setting.Func(c.targetText, c.parseTarget),
 	})
 	l.Add(setting.Setting{
 		Name: "abstain", Group: "sets", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
-		Help: "Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a " +
-			"larger set or an empty one. " +
-			"Such as confidence=0.3,set-size=4; none when left out.",
+		Help: "Mark predictions to abstain from: below a confidence, or with a set that is larger or empty, such " +
+			"as confidence=0.3,set-size=4.",
 		Value: setting.Pairs(func() error { return c.checkLimits() },
 			setting.Pair{Name: "confidence", Value: &c.MinConfidence}, setting.Pair{Name: "set-size", Value: &c.MaxSize}),
 		Idle: func() string {

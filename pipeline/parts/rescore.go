@@ -33,9 +33,8 @@ type Rescoring struct {
 func (r *Rescoring) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "rescore", Group: "revisions", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
-		Help: "Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node " +
-			"(1 when left out). confidence=P: publish only what crosses this confidence, up or down. " +
-			"Such as after=3,confidence=0.8; off when left out.",
+		Help: "Predict nodes again until their label comes: after=N, whenever N edges came to one; confidence=P, " +
+			"publish only what crosses it. Such as after=3,confidence=0.8.",
 		Value: setting.Pairs(func() error {
 			if err := r.check(); err != nil || r.On() {
 				return err

@@ -111,6 +111,9 @@ func (r *Reader) Expect(at TopicPartition, offset int64) { r.of(at).expected.Sto
 // At least one partition must not be paused.
 func (r *Reader) Pause(at TopicPartition, paused bool) { r.of(at).paused.Store(paused) }
 
+// Limit bounds one broker's answers to later Fills, as ReaderConfig.MaxBytes does.
+func (r *Reader) Limit(bytes int) { r.cfg.MaxBytes = bytes }
+
 // Answer holds the records of one Fill, and the memory that they point into.
 type Answer struct {
 	Records []Record

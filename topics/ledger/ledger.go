@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/topics/base"
@@ -64,9 +65,9 @@ type Record struct {
 	Reasons map[event.Reason]int `json:"reasons,omitempty"`
 	Scores  *Scores              `json:"scores,omitempty"`
 	// Attributes are the first of the model that have such a share or a mean.
-	Attributes []Attribute `json:"attributes,omitempty"`
-	Unknown    []Unknown   `json:"unknown_attributes,omitempty"`
-	Changes    []change    `json:"changes,omitempty"`
+	Attributes []Attribute        `json:"attributes,omitempty"`
+	Unknown    []spelling.Unknown `json:"unknown_attributes,omitempty"`
+	Changes    []change           `json:"changes,omitempty"`
 	// Unmet is what waits for nodes that have not come, where that is much.
 	Unmet []Unmet `json:"unmet,omitempty"`
 

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -120,32 +119,6 @@ type Attribute struct {
 	Odd        int     `json:"odd,omitempty"`
 	OddLoss    float32 `json:"odd_loss,omitempty"`
 	OddTrained float32 `json:"odd_trained,omitempty"`
-}
-
-// Unknown counts values under a name of features that the model's schema lacks.
-type Unknown struct {
-	Name   string `json:"name"`
-	Values int64  `json:"values"`
-	Meant  string `json:"meant,omitempty"` // the attribute that it may be a misspelling of
-}
-
-// Question asks whether an attribute was meant, "" if none is known.
-func (u Unknown) Question() string {
-	if u.Meant == "" {
-		return ""
-	}
-	return fmt.Sprintf(": did you mean %.64q?", u.Meant)
-}
-
-// UnknownOf converts those of an outcome.
-func UnknownOf(out *event.Outcome) (of []Unknown) {
-	if out.Odd.Attributes == nil {
-		return nil
-	}
-	for _, u := range out.Odd.Attributes.Unknown {
-		of = append(of, Unknown{u.Name, u.Values, u.Meant})
-	}
-	return of
 }
 
 // Unmet says of edges or labels that many wait for a node, with the id of one, in quotes where it is a text.

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/hamba/avro/v2"
+
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // avroReader returns what reads records of an Avro schema. One that contains itself is refused: a few bytes could
@@ -200,24 +200,11 @@ func (r *avroRecord) bytes(b []byte, logical avro.LogicalSchema) {
 		r.text(base64.StdEncoding.EncodeToString(b))
 		return
 	}
-	const most = 128 // beyond the decimals of any database
-	if d.Scale() > most || len(b) > most {
+	text, ok := spelling.Decimal(b, d.Scale())
+	if !ok {
 		r.err = fmt.Errorf("a decimal of %d bytes with %d decimal places", len(b), d.Scale())
-		return
 	}
-	n := new(big.Int).SetBytes(b)
-	if len(b) > 0 && b[0] >= 0x80 {
-		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
-	}
-	digits := new(big.Int).Abs(n).String()
-	if d.Scale() > 0 {
-		digits = strings.Repeat("0", max(d.Scale()+1-len(digits), 0)) + digits
-		digits = digits[:len(digits)-d.Scale()] + "." + digits[len(digits)-d.Scale():]
-	}
-	if n.Sign() < 0 {
-		r.b = append(r.b, '-')
-	}
-	r.b = append(r.b, digits...)
+	r.b = append(r.b, text...)
 }
 
 // appendNumber appends a number. NaN is null; JSON has no infinity, so that is a text.

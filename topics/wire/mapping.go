@@ -423,9 +423,13 @@ func (f field) instant(one time.Duration) (at int64, err error) {
 	}
 	at, ok := spelling.Time(text, one)
 	if !ok {
-		return 0, refusef(event.Undecodable, "time: %.40s is no time: give a number, or a date such as 2026-03-01T12:00:00Z", f)
+		return 0, noTime(string(f))
 	}
 	return at, nil
+}
+
+func noTime(text string) error {
+	return refusef(event.Undecodable, "time: %.40s is no time: give a number, or a date such as 2026-03-01T12:00:00Z", text)
 }
 
 // choose returns the rule of a record.
@@ -529,7 +533,7 @@ func (r *rule) each(in *input, f field, limits Limits, one func(*rule, field) er
 	}
 	in.reads.record = f
 	defer func() { in.reads.record = nil }()
-	return list.items(limits, event.TooManyNeighbours, func(int) {}, func(i int, item field) error {
+	return list.items(limits.MaxNeighbours, func(i int, item field) error {
 		if i >= maxEvents {
 			return refusef(event.TooLarge, "more than %d events in a record", maxEvents)
 		}
@@ -594,7 +598,7 @@ func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) er
 			return err
 		}
 		if v[0] == '[' && !in.reads.first {
-			return v.items(limits, event.TooManyNeighbours, func(int) {}, func(_ int, item field) error {
+			return v.items(limits.MaxNeighbours, func(_ int, item field) error {
 				id, err := o.idOf(in, in.reads.unwrapped(in.reads.find(item, o.Item)), "neighbours", limits)
 				if err == nil {
 					err = add(id, item, f)
@@ -725,7 +729,7 @@ func (r *rule) label(in *input, f field, l *event.Label, limits Limits) (err err
 		return nil
 	}
 	if !in.reads.first && r.Class.Classes == nil && v[0] != '"' { // as in our own format
-		return v.class(l, limits)
+		return class(l, &v, limits)
 	}
 	l.Class = string(v)
 	if v[0] == '"' {
@@ -759,9 +763,12 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 		return refusef(event.Empty, "the value is null, and the map has no rule with an id")
 	}
 	o := *m.nodes[i].ID
-	key = in.reads.keyValue(key)
-	if looksLikeJSON(key) {
-		f, err := in.reads.eventJSON(key)
+	value, _, err := in.reads.keyValue(key)
+	if err != nil {
+		return err
+	}
+	if looksLikeJSON(value) {
+		f, err := in.reads.eventJSON(value)
 		if err != nil {
 			return err
 		}
@@ -788,7 +795,7 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 		n.ID, n.ByKey = event.ID{Str: o.Prefix + string(key)}, false
 		return err
 	}
-	err := departure(in, key, n, limits)
+	err = departure(in, key, n, limits)
 	if o.Prefix != "" && err == nil {
 		n.ByKey = false
 		n.ID, err = o.prefixed(in, n.ID.String(), "id, in the key of a null value", limits)

@@ -5,12 +5,10 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
-	"time"
 	"unicode/utf8"
 
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
-	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -27,8 +25,9 @@ const (
 // that remain.
 type input struct {
 	cursor  cursor
+	json    field             // the value in JSON, which is not read by the cursor
 	keys    [][]byte          // keys of the current map
-	members [maxNames]field   // see object
+	members [maxNames]field   // of an event in JSON
 	memory  *Memory           // of the lists and texts
 	report  func(name []byte) // see Decoder.Unknown
 	reads   reading
@@ -276,28 +275,22 @@ func (in *input) id(limit int) (event.ID, error) {
 	return event.ID{}, in.cursor.wrong(event.BadID, "a string or an integer")
 }
 
-// moment reads a time in milliseconds since 1970, or a date.
-func (in *input) moment() (int64, error) {
-	switch in.cursor.next() {
-	case aString:
-		text, err := in.text(maxContentType)
-		if err != nil {
-			return 0, err
-		}
-		at, ok := spelling.Time(text, time.Millisecond)
-		if !ok {
-			return 0, refusef(event.Undecodable, "time: %.40q is no time: give a number, or a date such as 2026-03-01T12:00:00Z", text)
-		}
-		return at, nil
-	case aDouble:
-		v, err := in.double()
-		at, ok := spelling.MillisOf(v, time.Millisecond)
-		if err == nil && !ok {
-			err = refusef(event.Undecodable, "time: %v is no time", v)
-		}
-		return at, err
-	}
-	return in.integer()
+func (in *input) kind() kind { return in.cursor.next() }
+
+func (in *input) list(least, most int, excess event.Reason) (int, list, error) {
+	n, _, err := in.cursor.list(0, least, most, excess)
+	return n, in, err
+}
+
+func (in *input) item() value { return in }
+
+func (in *input) object(_ *input, _ []string, read func(key []byte, v value) (known bool, err error)) error {
+	outer := in.keys
+	in.keys = outer[len(outer):]
+	err := in.fields(func(key []byte) (bool, error) { return read(key, in) })
+	clear(in.keys)
+	in.keys = outer
+	return err
 }
 
 // integer reads an integer of any form and refuses one beyond int64.
@@ -339,8 +332,8 @@ func (in *input) number() (float32, error) {
 }
 
 // list reads the length of a list or, if width > 0, of a binary block of items
-// of width bytes. A length over the limit is refused with the reason excess.
-func (c *cursor) list(width, limit int, excess event.Reason) (n int, block bool, err error) {
+// of width bytes. A length over the limit is refused with the reason excess. Items of a list have at least least bytes.
+func (c *cursor) list(width, least, limit int, excess event.Reason) (n int, block bool, err error) {
 	if block = width > 0 && c.next() == aBlock; block {
 		if n, err = c.length(aBlock, 1, "a block"); err == nil && n%width != 0 {
 			err = refusef(event.BadFeatures, "a block of %d bytes, each number has %d", n, width)
@@ -351,6 +344,8 @@ func (c *cursor) list(width, limit int, excess event.Reason) (n int, block bool,
 	}
 	if err == nil && n > limit {
 		err = refusef(excess, "a list of %d items, the limit is %d", n, limit)
+	} else if err == nil && n > c.left()/least && !block {
+		err = refusef(event.Undecodable, "%d items are declared, but only %d bytes remain", n, c.left())
 	}
 	return n, block, err
 }
@@ -358,7 +353,7 @@ func (c *cursor) list(width, limit int, excess event.Reason) (n int, block bool,
 // numbers reads an array of numbers, or a binary block of little-endian
 // float32.
 func (in *input) numbers(limits Limits) ([]float32, error) {
-	n, block, err := in.cursor.list(4, limits.MaxFeatures, event.TooLarge)
+	n, block, err := in.cursor.list(4, 1, limits.MaxFeatures, event.TooLarge)
 	if err != nil {
 		return nil, err
 	}
@@ -381,7 +376,7 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 // indices reads an array of integers, or a binary block of little-endian
 // uint32.
 func (in *input) indices(limits Limits) ([]uint32, error) {
-	n, block, err := in.cursor.list(4, limits.MaxFeatures, event.TooLarge)
+	n, block, err := in.cursor.list(4, 1, limits.MaxFeatures, event.TooLarge)
 	if err != nil {
 		return nil, err
 	}

@@ -18,11 +18,6 @@ const (
 
 var errNoName = refusef(event.BadFeatures, "an attribute without a name")
 
-// isNamed reports whether features come by name.
-func (in *input) isNamed() bool { return in.cursor.next() == aMap }
-
-func (f field) isNamed() bool { return f.given() && f[0] == '{' }
-
 // named reads features by name.
 func (in *input) named(_ *input, limits Limits) ([]event.Attribute, error) {
 	n, err := in.cursor.mapLen()

@@ -240,7 +240,10 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 		record.Scores = o.cfg.Models.Scores(out)
 	}
 	if o.cfg.Models.Attributes != nil {
-		record.Attributes, record.Unknown = o.cfg.Models.Attributes(out), ledger.UnknownOf(out)
+		record.Attributes = o.cfg.Models.Attributes(out)
+		if out.Odd.Attributes != nil {
+			record.Unknown = out.Odd.Attributes.Unknown
+		}
 	}
 	if s := out.Shadow; s != nil {
 		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: s.Posterior.Hex(), Chain: s.Chain.Hex()}

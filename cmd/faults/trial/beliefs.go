@@ -2,25 +2,15 @@ package trial
 
 import (
 	"context"
-	"encoding/hex"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/gvbll/gvbll/topics/kafka"
 )
-
-// beliefs are what clocks, offsets and settings say that is not so.
-var beliefs = []scenario{
-	{name: "a producer's clock is ahead", play: clockAhead},
-	{name: "an operator resets the group's offsets", play: offsetsReset},
-	{name: "all is restored from a mirror with other offsets", play: mirrored},
-	{name: "compaction is turned on for the ledger", nodes: 1, play: compacted},
-}
 
 // clockAhead has a hundred records of one producer come 55 minutes ahead, where ten minutes are kept: nothing expires.
 func clockAhead(ctx context.Context, v *served) {
@@ -56,19 +46,7 @@ func offsetsReset(ctx context.Context, v *served) {
 	v.halt()
 	v.endTransactions(ctx)
 	v.send(ctx, 50)
-	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.Generation = v.names.Ledger, -1
-	id := need(hex.DecodeString(need(v.setup.Client.TopicIDs(ctx, v.names.Nodes))[v.names.Nodes]))
-	for at, b := range need(v.setup.Client.Offsets(ctx, v.names.Nodes)) {
-		p := kmsg.NewOffsetCommitRequestTopicPartition()
-		p.Partition, p.Offset = at.Partition, b.End
-		req.Topics = append(req.Topics, kmsg.OffsetCommitRequestTopic{
-			Topic: at.Topic, TopicID: [16]byte(id), Partitions: []kmsg.OffsetCommitRequestTopicPartition{p},
-		})
-	}
-	for _, t := range need(req.RequestWith(ctx, v.admin)).Topics {
-		must(kerr.ErrorForCode(t.Partitions[0].ErrorCode))
-	}
+	must(v.admin.CommitAllOffsets(ctx, v.names.Ledger, need(v.admin.ListEndOffsets(ctx, v.names.Nodes)).Offsets()))
 	v.begin(ctx)
 	v.finished(ctx)
 }
@@ -102,16 +80,11 @@ func mirrored(ctx context.Context, v *served) {
 // compacted has brokers take no record of the ledger without a key, and drop all but the newest of each.
 func compacted(ctx context.Context, v *served) {
 	v.serve(ctx, 100)
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	r := kmsg.NewIncrementalAlterConfigsRequestResource()
-	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, v.names.Ledger
+	var settings []kadm.AlterConfig
 	for name, value := range map[string]string{"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"} {
-		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		c.Name, c.Value = name, &value
-		r.Configs = append(r.Configs, c)
+		settings = append(settings, kadm.AlterConfig{Name: name, Value: &value})
 	}
-	req.Resources = append(req.Resources, r)
-	must(kerr.ErrorForCode(need(req.RequestWith(ctx, v.admin)).Resources[0].ErrorCode))
+	must(need(v.admin.AlterTopicConfigs(ctx, settings, v.names.Ledger))[0].Err)
 	for range 5 {
 		v.more(ctx, 50)
 		must(kafka.Sleep(ctx, 2*time.Second))

@@ -16,14 +16,6 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// lostEnds are scenarios of logs that lose their newest records, as they do when nodes lose power
-// before these are on disk. Nodes of Apache Kafka are killed, their files are cut, and they are
-// started again. On kfake the topics are created anew with what is left.
-var lostEnds = []scenario{
-	{name: "ledger and input lose their ends while no worker runs", play: endsLost},
-	{name: "the ledger loses its end under its owner", play: ledgerCutUnderOwner},
-}
-
 // windowsLost is how many of its windows a ledger loses.
 const windowsLost = 4
 
@@ -77,8 +69,9 @@ func (v *served) goOn(ctx context.Context) {
 	must(v.gvbll(ctx, "audit", "--model", v.setup.Model, "--checkpoint", behind))
 }
 
-// lose has partitions lose so many of their newest committed records, and brokers start again if
-// they are Apache Kafka's.
+// lose has partitions lose so many of their newest committed records, as they do when nodes lose power before these are on
+// disk. Nodes of Apache Kafka are killed, their files are cut, and they are started again. On kfake the topics are created
+// anew with what is left.
 func (v *served) lose(ctx context.Context, lost map[kafka.TopicPartition]int) {
 	cuts := make(map[kafka.TopicPartition]int64) // first offset that is lost
 	for at, n := range lost {

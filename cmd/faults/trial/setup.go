@@ -15,6 +15,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	stream "github.com/gvbll/gvbll/topics/sender"
 )
 
 // Setup holds what every trial needs.
@@ -24,23 +25,17 @@ type Setup struct {
 	// Shadow is the file of a second model, to run in the shadow, and ShadowID its id.
 	// Both are empty for none.
 	Shadow, ShadowID string
-	Head             string   // what serves: pool or paper
-	Flags            []string // further flags of the workers
-	Bases            string   // of [Crash]: a folder or bucket of bases, "" for none
-	Small            bool     // the models keep little of each node
-	Items            []item   // nodes that fit the model, in the order of their arrival
-	Seed             uint64   // of everything random
+	Head             string        // what serves: pool or paper
+	Flags            []string      // further flags of the workers
+	Bases            string        // of [Crash]: a folder or bucket of bases, "" for none
+	Small            bool          // the models keep little of each node
+	Items            []stream.Item // nodes that fit the model, in the order of their arrival
+	Seed             uint64        // of everything random
 	Report           func(progress string)
 	Cluster          cluster
 	Brokers          []string // addresses of the cluster
 	Client           *kafka.Client
 	Dir              string // for checkpoints and logs
-}
-
-// item is a node and its class.
-type item struct {
-	Node  event.Node
-	Class string
 }
 
 // session is the workers' session timeout, the shortest that test brokers allow.
@@ -69,9 +64,15 @@ func (g *graph) end() {
 
 // newGraph creates the topics of a graph, whose prefix begins with the name.
 func (s *Setup) newGraph(ctx context.Context, name string) *graph {
+	return s.divided(ctx, name, topics.Layout{Partitions: partitions, Replication: -1})
+}
+
+// divided does so with a layout.
+func (s *Setup) divided(ctx context.Context, name string, layout topics.Layout) *graph {
 	prefix := fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9)
 	names := need(topics.Under(prefix))
-	need(topics.Create(ctx, s.Client, names, topics.Layout{Partitions: partitions, Replication: -1}))
+	need(topics.Create(ctx, s.Client, names, layout))
+	names = need(topics.Divided(ctx, s.Client, names))
 	g := &graph{setup: s, names: names, prefix: prefix, dir: filepath.Join(s.Dir, prefix), http: "127.0.0.1:0"}
 	must(os.MkdirAll(g.dir, 0o755))
 	return g
@@ -125,15 +126,43 @@ func (v *verdict) unexplained(format string, args ...any) {
 	v.Wrong = append(v.Wrong, fmt.Sprintf(format, args...))
 }
 
+// ended counts a worker that has ended by itself.
+func (v *verdict) ended(p *process) {
+	v.unexplained("a worker ended with %v, see %s: %s", p.err, p.log.Name(), p.lastLine())
+}
+
+// ends ends a worker, as an operator does.
+func (v *verdict) ends(p *process) {
+	if err := p.stop(); err != nil {
+		v.ended(p)
+	}
+}
+
+// predicted counts a node that was predicted so many times.
+func (v *verdict) predicted(times int) {
+	switch times {
+	case 0:
+		v.Lost++
+	case 1:
+	default:
+		v.Duplicated++
+	}
+}
+
+// audited audits what was published.
+func (g *graph) audited(ctx context.Context, v *verdict) {
+	if err := g.audit(ctx); err != nil {
+		v.Unequal++
+		v.Wrong = append(v.Wrong, err.Error())
+	}
+}
+
 // judge reads what was published, of which the nodes with the ids below n must each be
 // predicted once, and audits it. No worker may be running.
 func (g *graph) judge(ctx context.Context, n int, v *verdict) *published {
 	got := g.read(ctx, numbered(n))
 	v.Lost, v.Duplicated, v.Wrong = got.lost, got.twice, append(v.Wrong, got.faults...)
-	if err := g.audit(ctx); err != nil {
-		v.Unequal++
-		v.Wrong = append(v.Wrong, err.Error())
-	}
+	g.audited(ctx, v)
 	return got
 }
 

@@ -35,9 +35,8 @@ var dataHelp = Texts{
 		"the split of the data set (docs/datasets.md).",
 	"data_train_until": "Train on the nodes before this time whose labels have come by then: a date such as 2025-11-20, or a time as the " +
 		"data set has it.",
-	"data_label_delay": "Time between a node and its label, such as 30d, in place of the data set's own label_time. Or " +
-		"a number: of steps " +
-		"(of node events with 'send --labels delayed').",
+	"data_label_delay": "Time between a node and its label, such as 30d, in place of label_time; or a number of " +
+		"steps (of node events with 'send --labels delayed').",
 }
 
 // Check refuses values out of range, and flags without an effect.

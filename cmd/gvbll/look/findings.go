@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // Finding is something that is wrong with a graph. Alert is the alert of charts/gvbll and
@@ -33,7 +33,6 @@ const (
 	longOpen         = 2 * time.Minute // twice what producers' transactions take at most by default
 	keepAhead        = 5 * time.Minute
 	longBacklog      = 10 * time.Minute
-	enoughLabels     = 200 // to judge scores by
 	muchECE          = 0.1
 	muchAccuracy     = 0.05 // lost
 	muchNLL          = 0.05 // nats behind the model as trained
@@ -46,10 +45,6 @@ const (
 	muchOfAllRefused = 0.01
 	muchUnmet        = 0.5 // of the edges, or of the labels
 	muchUneven       = 0.2 // of the labels
-	muchApart        = 0.5 // of the labels
-	// What few labels give by chance is not found: a difference must be larger than so many
-	// standard deviations.
-	certain = 3
 )
 
 // findings lists what is wrong, the worst first.
@@ -81,17 +76,20 @@ func (s *Status) findings() []Finding {
 	if backlog := s.backlog(); !stopped {
 		add(backlog > longBacklog, "GvbllLagGrowing", "%d events wait, %s of work at the highest rate of late", waiting, roughly(backlog))
 	}
-	refused := now.refusedEvents()
+	refused := 0
+	for _, events := range now.Refused {
+		refused += events
+	}
 	share := float64(refused) / float64(max(refused+now.Predictions+now.Labels, 1))
 	add(refused > manyRefused && share > muchOfAllRefused, "GvbllDeadLettersRising",
 		"%.1f%% of the events were refused: see 'gvbll dead-letters'", 100*share)
 	add(now.Refused[string(event.UnknownClass)] > manyUnknown, "GvbllUnknownClass",
 		"%d labels are of classes that the model lacks: see 'gvbll dead-letters --reason %s'",
 		now.Refused[string(event.UnknownClass)], event.UnknownClass)
-	for _, a := range s.evidence.attributes {
+	for _, a := range now.of.Attributes {
 		missing, trained, moved := a.Shares()
 		came := ""
-		if i := slices.IndexFunc(s.Last.Unknown, func(u ledger.Unknown) bool { return u.Meant == a.Name }); i >= 0 {
+		if i := slices.IndexFunc(s.Last.Unknown, func(u spelling.Unknown) bool { return u.Meant == a.Name }); i >= 0 {
 			came = fmt.Sprintf(": %.40q came instead", s.Last.Unknown[i].Name)
 		}
 		add(a.Rows >= enoughRows && missing-trained > muchMissing, "GvbllAttributeShifted",
@@ -124,21 +122,23 @@ func (s *Status) findings() []Finding {
 	add(s.evidence.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.evidence.drift)
 	add(s.evidence.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
 	add(s.evidence.silent > 0, "GvbllLabelsStopped", "labels stopped: the last one came %s ago", roughly(s.evidence.silent))
-	add(s.evidence.others > muchApart, "GvbllLabelsApart", "%.0f%% of the labels are of other classes than in training, and than the "+
-		"model as trained predicts of all nodes: scores say nothing of these", 100*s.evidence.others)
-	for _, w := range s.evidence.worse {
+	others := now.of.Apart(s.evidence.told)
+	add(others > page.MuchApart, "GvbllLabelsApart", "%.0f%% of the labels are of other classes than in training, and than the "+
+		"model as trained predicts of all nodes: scores say nothing of these", 100*others)
+	for _, w := range now.of.Worse(&before.of) {
 		add(true, "GvbllClassWorse", "%s of class %s fell from %.3f to %.3f", w.Score, shown(w.Class), w.Was, w.Is)
 	}
-	if now.Labels >= enoughLabels {
+	if now.Labels >= page.EnoughLabels {
 		add(now.ECE > max(muchECE, now.Chance), "GvbllCalibrationOff",
 			"confidence and accuracy differ by %.1f points, and so many labels give at most %.1f by chance", 100*now.ECE, 100*now.Chance)
-		add(before.Labels >= enoughLabels && before.Acc-now.Acc > max(muchAccuracy,
-			certain*math.Hypot(before.accuracyDeviation(), now.accuracyDeviation())), "GvbllAccuracyFalling",
+		add(before.Labels >= page.EnoughLabels && before.Acc-now.Acc > max(muchAccuracy,
+			page.Certain*math.Hypot(before.accuracyDeviation(), now.accuracyDeviation())), "GvbllAccuracyFalling",
 			"accuracy fell from %.3f to %.3f", before.Acc, now.Acc)
 		add(now.StaticNLL > 0 && now.NLL-now.StaticNLL > muchNLL, "GvbllOnlineWorse",
 			"what is served is worse than the model as trained, by %.3f nats", now.NLL-now.StaticNLL)
-		add(now.uneven > muchUneven, "GvbllLabelsUneven", "labels come more often for nodes that are predicted as %s "+
-			"than for others, by %.0f points of the labels: see --label-rates", now.often, 100*now.uneven)
+		uneven, often := unevenness(now.of.Classes)
+		add(uneven > muchUneven, "GvbllLabelsUneven", "labels come more often for nodes that are predicted as %s "+
+			"than for others, by %.0f points of the labels: see --label-rates", often, 100*uneven)
 	}
 	return found
 }
@@ -149,7 +149,7 @@ func (s *Status) findings() []Finding {
 func unevenness(classes []page.Group) (uneven float64, often string) {
 	labelled, arrived, most := 0.0, 0.0, 0.0
 	for i := range classes {
-		labelled += float64(classes[i].Predicted)
+		labelled += float64(classes[i].Predicted.Labels)
 		arrived += float64(classes[i].Arrived)
 	}
 	if labelled == 0 || arrived == 0 {
@@ -157,7 +157,7 @@ func unevenness(classes []page.Group) (uneven float64, often string) {
 	}
 	for i := range classes {
 		share := float64(classes[i].Arrived) / arrived
-		more := float64(classes[i].Predicted)/labelled - share - math.Sqrt(share*(1-share)/labelled)
+		more := float64(classes[i].Predicted.Labels)/labelled - share - math.Sqrt(share*(1-share)/labelled)
 		if uneven += max(more, 0); more > most {
 			often, most = classes[i].Name, more
 		}
@@ -178,11 +178,4 @@ func (s *Status) backlog() time.Duration {
 // accuracyDeviation returns the standard deviation of the accuracy of so many labels.
 func (p *statusPeriod) accuracyDeviation() float64 {
 	return math.Sqrt(p.Acc * (1 - p.Acc) / float64(p.Labels))
-}
-
-func (p *statusPeriod) refusedEvents() (n int) {
-	for _, events := range p.Refused {
-		n += events
-	}
-	return n
 }

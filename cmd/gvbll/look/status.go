@@ -14,6 +14,7 @@ import (
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/scores"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/parts"
@@ -63,9 +64,8 @@ type evidence struct {
 	// In words, "" for none: predictions that are not in their topic, why no worker starts, which topic too few replicas have,
 	// and who withholds inputs.
 	lost, refuses, tooFew, withheld string
-	foreign                         string           // a member of the group that is no worker
-	attributes                      []page.Attribute // of the last period
-	takes                           string           // what a label names a class by, "" if it is not known
+	foreign                         string // a member of the group that is no worker
+	takes                           string // what a label names a class by, "" if it is not known
 
 	pace     float64       // events a second, the most that the graph has stepped for paceOver
 	apart    time.Duration // the longest between two windows of event time
@@ -75,8 +75,7 @@ type evidence struct {
 	edges    int           // likewise
 	fallback bool          // the model as trained served the last window
 	silent   time.Duration // since labels stopped, 0 if they have not
-	others   float64       // share of labels of other classes, see [page.Period.Apart]
-	worse    []page.Worse
+	told     bool          // the rates are known at which classes get labels
 }
 
 // partitionLag counts the events of a partition that are in no window yet.
@@ -118,10 +117,9 @@ type statusPeriod struct {
 	// By has the scores by the values of an attribute, null without --by or labels.
 	By *cohorts `json:"by,omitempty"`
 	// Unknown are the names of features that the model's schema lacks, those with most values first.
-	Unknown []ledger.Unknown `json:"unknown_attributes,omitempty"`
+	Unknown []spelling.Unknown `json:"unknown_attributes,omitempty"`
 
-	uneven float64 // see unevenness
-	often  string
+	of page.Period
 }
 
 // expired counts what left because of its age, edges without those that left with a node.
@@ -135,13 +133,7 @@ type cohorts struct {
 	Attribute string        `json:"attribute"`
 	Class     string        `json:"class,omitempty"` // of AUCs, and that is acted on
 	Values    []page.Cohort `json:"values"`          // those with most labels first
-	Shifts    []Shift       `json:"shifts,omitempty"`
-}
-
-// Shift is what the shift of an attribute since training did to the mean log loss, in nats: see [page.Attribute.Cost].
-type Shift struct {
-	Attribute string  `json:"attribute"`
-	Cost      float64 `json:"cost"`
+	Shifts    []page.Shift  `json:"shifts,omitempty"`
 }
 
 // ranked says how well the probability of a class tells its nodes from the others.
@@ -276,10 +268,9 @@ func (s *Status) readLedger(ctx context.Context, g Graph, store bases.Store, las
 	if at := rhythm.Last(); !at.IsZero() {
 		s.LastLabel = &at
 	}
-	told := !slices.ContainsFunc(now.Classes, func(c page.Group) bool { return c.Arrived > 0 }) // see ledger.Group
-	s.evidence.silent, s.evidence.others, s.evidence.worse = rhythm.Silent(s.at), now.Apart(told), now.Worse(&before)
-	s.Verdict = now.Verdict(&before, told, s.evidence.silent)
-	s.evidence.attributes = now.Attributes
+	s.evidence.told = !slices.ContainsFunc(now.Classes, func(c page.Group) bool { return c.Arrived > 0 }) // see ledger.Group
+	s.evidence.silent = rhythm.Silent(s.at)
+	s.Verdict = now.Verdict(&before, s.evidence.told, s.evidence.silent)
 	s.Last, s.Before, s.evidence.pace = shorten(&now, last), shorten(&before, last), p.most()
 	return nil
 }
@@ -314,23 +305,20 @@ func (p *pace) most() (pace float64) {
 func shorten(p *page.Period, length time.Duration) statusPeriod {
 	s := statusPeriod{
 		Seconds: length.Seconds(), Predictions: p.Predictions, Labels: p.Labels, Delay: p.Delay().Seconds(),
-		Means: p.Served.Means(), Refused: p.Refused, Figures: p.Figures,
+		Means: p.Served.Means(), Refused: p.Refused, Figures: p.Figures, of: *p,
 		Expired: expired{p.Figures.Int(event.NodesExpired), p.Figures.Int(event.EdgesExpired)},
 	}
 	if s.Refused == nil {
 		s.Refused = make(map[string]int) // in JSON an object, even when empty
 	}
-	for _, u := range p.Unknown {
-		s.Unknown = append(s.Unknown, ledger.Unknown{Name: u.Name, Values: u.Values, Meant: u.Meant})
-	}
-	slices.SortStableFunc(s.Unknown, func(a, b ledger.Unknown) int { return cmp.Compare(b.Values, a.Values) })
+	s.Unknown = slices.SortedStableFunc(slices.Values(p.Unknown), func(a, b spelling.Unknown) int { return cmp.Compare(b.Values, a.Values) })
 	if static := p.Head(StaticHead); static != nil {
 		s.StaticNLL = static.Means().NLL
 	}
+	if most := page.Usual(p.Classes); most != nil {
+		s.Majority = &majority{most.Name, float64(most.Labels) / float64(max(p.Served.Labels, 1))}
+	}
 	for i, c := range p.Classes {
-		if share := float64(c.Labels) / float64(max(p.Served.Labels, 1)); share > 0 && (s.Majority == nil || share > s.Majority.Share) {
-			s.Majority = &majority{c.Name, share}
-		}
 		odds := page.OddsOf(p.Classes, i)
 		if odds == nil {
 			continue
@@ -343,14 +331,8 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 	}
 	slices.SortStableFunc(s.Classes, func(a, b ranked) int { return cmp.Or(a.Labels-b.Labels, cmp.Compare(a.Class, b.Class)) })
 	if by := p.Cohorts; by.By != "" {
-		s.By = &cohorts{Attribute: by.By, Class: by.Class, Values: page.CohortsOf(by)}
-		all := by.All()
-		names, costs := page.Costly(p.Attributes, &all)
-		for i, name := range names {
-			s.By.Shifts = append(s.By.Shifts, Shift{name, costs[i]})
-		}
+		s.By = &cohorts{Attribute: by.By, Class: by.Class, Values: page.CohortsOf(by), Shifts: p.Shifts()}
 	}
-	s.uneven, s.often = unevenness(p.Classes)
 	if p.Figures.Of(parts.Asked.Nodes)+p.Figures.Of(parts.Asked.Labels) > 0 {
 		s.Asked = askedOf(p)
 	}
@@ -398,7 +380,7 @@ const toldApart = 0.7
 // noBetter says so if what served was right no more often than the most frequent class alone would have
 // been, "" if it was, or if labels are few, or where a class is rare and ranked: then accuracy says next to nothing.
 func (p *statusPeriod) noBetter() string {
-	if p.Majority == nil || p.Labels < enoughLabels || p.Acc > p.Majority.Share {
+	if p.Majority == nil || p.Labels < page.EnoughLabels || p.Acc > p.Majority.Share {
 		return ""
 	}
 	told := func(r ranked) bool { return r.AUC >= toldApart }

@@ -14,11 +14,17 @@ import (
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/scores"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
+
+// unevenClasses are of 400 labels: frauds are a fifth of arrivals, and three quarters of the predictions of labelled nodes.
+var unevenClasses = []page.Group{
+	{Name: "ok", Predicted: calibration.Tally{Labels: 100}, Arrived: 8000}, {Name: "fraud", Predicted: calibration.Tally{Labels: 300}, Arrived: 2000},
+}
 
 // TestFindings: what is wrong with a graph, at the bounds of the alerts and beyond them.
 func TestFindings(t *testing.T) {
@@ -27,6 +33,22 @@ func TestFindings(t *testing.T) {
 	waiting := func(events int64) []partitionLag { return []partitionLag{{"g.nodes", 0, events}} }
 	good := calibration.Means{Acc: 0.9, NLL: 0.3, ECE: 0.02}
 	known := slices.Clone(unseen)
+	uneven := unevenClasses
+	classesOf := func(a, b page.Group) []page.Group { // all labels are of a
+		a.Name, a.Labels, b.Name = "a", 200, "b"
+		return []page.Group{a, b}
+	}
+	ranked := func(p float64) []page.Group { // frauds have this probability, others a half
+		var odds calibration.Odds
+		for i := range 200 {
+			if i < 50 {
+				odds.Add(p, true, 1)
+			} else {
+				odds.Add(.5, false, 1)
+			}
+		}
+		return []page.Group{{Name: "fraud", Odds: &odds}}
+	}
 	for name, c := range map[string]struct {
 		change func(*Status)
 		want   string // the alert, "" for none
@@ -50,9 +72,9 @@ func TestFindings(t *testing.T) {
 		"one in a hundred refused":       {func(s *Status) { s.Last.Refused, s.Last.Predictions = map[string]int{"empty": 21}, 1879 }, ""},
 		"labels stopped":                 {func(s *Status) { s.evidence.silent = 11 * time.Minute }, "GvbllLabelsStopped"},
 		"labels never came":              {func(s *Status) { s.Last.Labels, s.Before.Labels = 0, 0 }, ""},
-		"labels of one class":            {func(s *Status) { s.evidence.others = 0.51 }, "GvbllLabelsApart"},
-		"labels of half the classes":     {func(s *Status) { s.evidence.others = 0.5 }, ""},
-		"frauds are ranked worse":        {func(s *Status) { s.evidence.worse = []page.Worse{{Class: "fraud", Score: "AUC", Was: .86, Is: .65}} }, "GvbllClassWorse"},
+		"labels of one class":            {func(s *Status) { s.Last.of.Classes = classesOf(page.Group{AsTrained: 49}, page.Group{AsTrained: 51}) }, "GvbllLabelsApart"},
+		"labels of half the classes":     {func(s *Status) { s.Last.of.Classes = classesOf(page.Group{AsTrained: 50}, page.Group{AsTrained: 50}) }, ""},
+		"frauds are ranked worse":        {func(s *Status) { s.Before.of.Classes, s.Last.of.Classes = ranked(.9), ranked(.1) }, "GvbllClassWorse, GvbllClassWorse"},
 		"a calibration error":            {func(s *Status) { s.Last.ECE = 0.101 }, "GvbllCalibrationOff"},
 		"a calibration error of 199":     {func(s *Status) { s.Last.ECE, s.Last.Labels = 0.101, 199 }, ""},
 		"one that 200 give by chance":    {func(s *Status) { s.Last.ECE, s.Last.Chance = 0.12, 0.137 }, ""},
@@ -66,13 +88,13 @@ func TestFindings(t *testing.T) {
 		"20 labels of unknown classes":   {func(s *Status) { s.Last.Refused = map[string]int{"unknown-class": 20} }, ""},
 		"more labels of unknown classes": {func(s *Status) { s.Last.Refused, s.Last.Predictions = map[string]int{"unknown-class": 21}, 9000 }, "GvbllUnknownClass"},
 		"as many gaps as in training": {func(s *Status) {
-			s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 1000, Missing: 500, Trained: 400, Sum: 900}}
+			s.Last.of.Attributes = []page.Attribute{{Name: "age", Rows: 1000, Missing: 500, Trained: 400, Sum: 900}}
 		}, ""},
 		"more gaps than in training": {func(s *Status) {
-			s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 1000, Missing: 501, Trained: 400}}
+			s.Last.of.Attributes = []page.Attribute{{Name: "age", Rows: 1000, Missing: 501, Trained: 400}}
 		}, "GvbllAttributeShifted"},
-		"more gaps of few rows": {func(s *Status) { s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 199, Missing: 199}} }, ""},
-		"a mean that moved":     {func(s *Status) { s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 1000, Sum: -1001}} }, "GvbllAttributeShifted"},
+		"more gaps of few rows": {func(s *Status) { s.Last.of.Attributes = []page.Attribute{{Name: "age", Rows: 199, Missing: 199}} }, ""},
+		"a mean that moved":     {func(s *Status) { s.Last.of.Attributes = []page.Attribute{{Name: "age", Rows: 1000, Sum: -1001}} }, "GvbllAttributeShifted"},
 		"a clock of --keep in time": {func(s *Status) {
 			s.Last.Figures = figure.Kept{event.KeepWatermark.Key(): float64(now.Add(299*time.Second).UnixMilli()) / 1000}
 		}, ""},
@@ -90,8 +112,8 @@ func TestFindings(t *testing.T) {
 		"401 of 801 labels wait":          {func(s *Status) { s.evidence.unmet = []ledger.Unmet{{What: "labels", Waiting: 401}} }, "GvbllIdsDiffer"},
 		"half the labels at odd times":    {func(s *Status) { s.Last.Figures = figure.Kept{"labels_mistimed": 100} }, ""},
 		"most labels at odd times":        {func(s *Status) { s.Last.Figures = figure.Kept{"labels_mistimed": 101} }, "GvbllLabelTimesOff"},
-		"uneven labels":                   {func(s *Status) { s.Last.uneven, s.Last.often = 0.21, "fraud" }, "GvbllLabelsUneven"},
-		"uneven labels, few of them":      {func(s *Status) { s.Last.uneven, s.Last.Labels = 0.21, 199 }, ""},
+		"uneven labels":                   {func(s *Status) { s.Last.of.Classes = uneven }, "GvbllLabelsUneven"},
+		"uneven labels, few of them":      {func(s *Status) { s.Last.of.Classes, s.Last.Labels = uneven, 199 }, ""},
 		"the model as trained serves":     {func(s *Status) { s.evidence.fallback = true }, "GvbllFallback"},
 		"predictions were lost":           {func(s *Status) { s.evidence.lost = "9 of 10 predictions are gone" }, "GvbllTopicAtRisk"},
 		"worse than the model as trained": {func(s *Status) { s.Last.StaticNLL = 0.24 }, "GvbllOnlineWorse"},
@@ -102,7 +124,7 @@ func TestFindings(t *testing.T) {
 			Before: statusPeriod{Seconds: 3600, Predictions: 1000, Labels: 200, Means: good},
 		}
 		c.change(&s)
-		known = append(known, c.want)
+		known = append(known, strings.Split(c.want, ", ")...)
 		var got []string
 		for _, f := range s.findings() {
 			got = append(got, f.Alert)
@@ -111,8 +133,8 @@ func TestFindings(t *testing.T) {
 			t.Errorf("%s, -want +got\n%s", name, diff)
 		}
 	}
-	s := Status{evidence: evidence{attributes: []page.Attribute{{Name: "amount", Rows: 1000, Missing: 1000}}}}
-	s.Last.Unknown = []ledger.Unknown{{Name: "other", Values: 2000}, {Name: "Amount", Values: 1000, Meant: "amount"}}
+	s := Status{Last: statusPeriod{of: page.Period{Attributes: []page.Attribute{{Name: "amount", Rows: 1000, Missing: 1000}}}}}
+	s.Last.Unknown = []spelling.Unknown{{Name: "other", Values: 2000}, {Name: "Amount", Values: 1000, Meant: "amount"}}
 	if got := s.findings(); !slices.ContainsFunc(got, func(f Finding) bool {
 		return f.What == `attribute amount is missing or unknown in 100.0% of the events, in training in 0.0%: "Amount" came instead`
 	}) {
@@ -136,11 +158,11 @@ func TestFindings(t *testing.T) {
 // TestUnevenness: of the predictions of labelled nodes some classes have more than of all, by hand, and
 // no more than by chance if labels come for any node alike.
 func TestUnevenness(t *testing.T) {
-	uneven, often := unevenness([]page.Group{{Name: "ok", Predicted: 100, Arrived: 8000}, {Name: "fraud", Predicted: 300, Arrived: 2000}})
+	uneven, often := unevenness(unevenClasses)
 	if want := 0.75 - 0.2 - 0.02; math.Abs(uneven-want) > 1e-12 || often != "fraud" {
 		t.Errorf("%v of %q, want %v of fraud", uneven, often, want)
 	}
-	if uneven, _ := unevenness([]page.Group{{Name: "ok", Predicted: 100}}); uneven != 0 {
+	if uneven, _ := unevenness([]page.Group{{Name: "ok", Predicted: calibration.Tally{Labels: 100}}}); uneven != 0 {
 		t.Errorf("%v where no arrivals were counted, want 0", uneven)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -149,7 +171,7 @@ func TestUnevenness(t *testing.T) {
 		for range 5000 {
 			c := int(float64(len(classes)) * math.Pow(rng.Float64(), 2))
 			if classes[c].Arrived++; rng.IntN(25) == 0 {
-				classes[c].Predicted++
+				classes[c].Predicted.Labels++
 			}
 		}
 		if uneven, _ := unevenness(classes); uneven > muchUneven {

@@ -4,8 +4,6 @@
 package scores
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/gvbll/gvbll/charts/page"
@@ -21,77 +19,54 @@ import (
 // the model that served. Where the rates of labels are known, arrivals are
 // not counted: that labels come more often for some classes is no news.
 func Of(out *event.Outcome, m *model.Model, rates pipeline.LabelRates) *ledger.Scores {
-	type class struct {
-		index                         int32
-		tally                         calibration.Tally
-		predicted, arrived, asTrained int
-	}
-	var (
-		served  calibration.Tally
-		degrees [len(event.DegreeSlices)]calibration.Tally
-		byClass = make(map[int32]*class)
-		delays  []int64
-	)
-	of := func(index int32) *class {
-		if byClass[index] == nil {
-			byClass[index] = &class{index: index}
-		}
-		return byClass[index]
-	}
-	for i := range out.Labelled {
-		l := &out.Labelled[i]
-		score := (*calibration.Score)(&out.Heads[l.By].Scores[i])
-		served.Add(score)
-		degrees[event.DegreeSlice(l.Degree)].Add(score)
-		of(l.Class).tally.Add(score)
-		of(score.Class).predicted++
-		if l.Delay != 0 {
-			delays = append(delays, l.Delay)
-		}
-	}
-	for c, n := range out.AsTrained {
-		if n > 0 {
-			of(int32(c)).asTrained = int(n)
-		}
-	}
-	if rates == "" {
-		for i := range out.Predictions {
-			of(out.Predictions[i].ClassIndex).arrived++
-		}
-	}
-
-	s := &ledger.Scores{Served: ledgerTally(&served), Bins: ledgerBins(&served.Bins), Cohorts: cohorts(out), Delayed: len(delays)}
+	var p page.Period
+	p.Add(out, m)
+	s := &ledger.Scores{Served: ledgerTally(&p.Served), Bins: ledgerBins(&p.Served.Bins), Cohorts: cohorts(&p.Cohorts)}
 	for h := range out.Heads {
 		t := serve.Tally(&out.Heads[h])
 		s.Heads = append(s.Heads, ledger.Group{Name: out.Heads[h].Name, Tally: ledgerTally(&t)})
 	}
-	for i := range degrees {
-		if degrees[i].Labels > 0 {
-			s.Degrees = append(s.Degrees, ledger.Group{Name: event.DegreeSlices[i].Name, Tally: ledgerTally(&degrees[i])})
+	for i := range p.Degrees {
+		if g := &p.Degrees[i]; g.Labels > 0 {
+			s.Degrees = append(s.Degrees, ledger.Group{Name: g.Name, Tally: ledgerTally(&g.Tally)})
 		}
 	}
-	frequent := slices.SortedFunc(maps.Values(byClass), func(a, b *class) int {
-		return cmp.Or(b.tally.Labels+b.predicted-a.tally.Labels-a.predicted, cmp.Compare(a.index, b.index))
-	})
+	var frequent []int // classes
+	for c := range p.Classes {
+		g := &p.Classes[c]
+		if rates != "" {
+			g.Arrived = 0
+		}
+		if g.Labels+g.Predicted.Labels+g.Arrived+g.AsTrained > 0 {
+			frequent = append(frequent, c)
+		}
+	}
+	seen := func(c int) int { return p.Classes[c].Labels + p.Classes[c].Predicted.Labels }
+	slices.SortStableFunc(frequent, func(a, b int) int { return seen(b) - seen(a) })
 	shares := m.Shares()
 	for _, c := range frequent[:min(len(frequent), ledger.MaxClasses)] {
+		g := &p.Classes[c]
 		s.Classes = append(s.Classes, ledger.Group{
-			Name: m.Classes[c.index], Tally: ledgerTally(&c.tally),
-			Predicted: int32(c.predicted), Arrived: int32(c.arrived),
+			Name: m.Classes[c], Tally: ledgerTally(&g.Tally), Predicted: int32(g.Predicted.Labels), Arrived: int32(g.Arrived),
 		})
-		trained := ledger.Trained{Class: m.Classes[c.index], Arrivals: int32(c.asTrained)}
+		trained := ledger.Trained{Class: m.Classes[c], Arrivals: int32(g.AsTrained)}
 		if shares != nil {
-			trained.Labels = float32(shares[c.index] * float64(served.Labels))
+			trained.Labels = float32(shares[c] * float64(p.Served.Labels))
 		}
 		if trained.Arrivals > 0 || trained.Labels > 0 {
 			s.Trained = append(s.Trained, trained)
 		}
 	}
-	for k, c := range out.Watched {
-		odds := serve.Odds(out, k)
-		s.Odds = append(s.Odds, ledger.Odds{Class: m.Classes[c], Bins: ledgerOdds(&odds)})
+	for _, c := range out.Watched {
+		s.Odds = append(s.Odds, ledger.Odds{Class: m.Classes[c], Bins: ledgerOdds(p.Classes[c].Odds)})
 	}
-	if len(delays) > 0 {
+	var delays []int64
+	for i := range out.Labelled {
+		if d := out.Labelled[i].Delay; d != 0 {
+			delays = append(delays, d)
+		}
+	}
+	if s.Delayed = len(delays); s.Delayed > 0 {
 		slices.Sort(delays)
 		s.Delay = delays[len(delays)/2]
 	}
@@ -99,8 +74,7 @@ func Of(out *event.Outcome, m *model.Model, rates pipeline.LabelRates) *ledger.S
 }
 
 // cohorts returns the scores by cohort, nil for none.
-func cohorts(out *event.Outcome) *ledger.Cohorts {
-	by := serve.CohortsOf(out)
+func cohorts(by *pipeline.Cohorts) *ledger.Cohorts {
 	if by.By == "" {
 		return nil
 	}

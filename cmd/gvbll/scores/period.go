@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/charts/page"
-	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/serve"
@@ -27,9 +26,7 @@ func AddWindow(p *page.Period, r *ledger.Record) {
 			Trained: float64(a.Trained), Sum: float64(a.Sum), Odd: a.Odd, OddLoss: float64(a.OddLoss), OddTrained: float64(a.OddTrained),
 		})
 	}
-	for _, u := range r.Unknown {
-		p.Unknown = page.AddUnknown(p.Unknown, spelling.Unknown{Name: u.Name, Meant: u.Meant, Values: u.Values})
-	}
+	p.Unknown = page.AddUnknown(p.Unknown, r.Unknown...)
 	s := r.Scores
 	if s == nil {
 		return
@@ -65,7 +62,7 @@ func AddWindow(p *page.Period, r *ledger.Record) {
 func addGroups(list []page.Group, more []ledger.Group) []page.Group {
 	for _, g := range more {
 		list = page.AddGroups(list, page.Group{
-			Name: g.Name, Predicted: int(g.Predicted), Arrived: int(g.Arrived), Confidence: float64(g.Confidence),
+			Name: g.Name, Predicted: calibration.Tally{Labels: int(g.Predicted)}, Arrived: int(g.Arrived), Confidence: float64(g.Confidence),
 			Tally: tallyOf(g.Tally, nil),
 		})
 	}

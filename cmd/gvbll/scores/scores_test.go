@@ -102,7 +102,7 @@ func TestLedgerScores(t *testing.T) {
 		predicted int
 	}{{p.Heads, "static", 6, 0}, {p.Degrees, "1-3", 4, 0}, {p.Classes, "red", 2, 4}, {p.Classes, "blue", 4, 2}} {
 		i := slices.IndexFunc(g.list, func(x page.Group) bool { return x.Name == g.name })
-		if i < 0 || g.list[i].Labels != g.labels || g.list[i].Predicted != g.predicted {
+		if i < 0 || g.list[i].Labels != g.labels || g.list[i].Predicted.Labels != g.predicted {
 			t.Errorf("%s of both windows is %+v, want %d labels and %d predictions", g.name, g.list, g.labels, g.predicted)
 			continue
 		}

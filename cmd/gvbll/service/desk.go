@@ -234,7 +234,7 @@ func (d *desk) answer(r *kafka.Record) (found bool) {
 	a := answer{at: time.Now(), Decision: page.Decision{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}}
 	if a.Prediction = bytes.Clone(r.Value); wire.EncodingOf(r.Value) != wire.JSON {
 		p.Classes = d.classes()
-		a.Prediction = wire.AppendPredictionJSON(nil, &p)
+		a.Prediction = wire.JSON.AppendPrediction(nil, &p)
 	}
 	for _, c := range calls {
 		if c.id != p.Node || len(c.done) > 0 {
