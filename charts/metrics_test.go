@@ -165,6 +165,14 @@ var advice = []struct {
 		{"gvbll_decide_calls_total", "Late: `--linger`, `--commit-interval` or the lag. Busy: too many calls. Old: clients send ids again."},
 		{"gvbll_decide_seconds", "Far above the commit interval and `--linger`: the windows' time, or the lag."},
 	}},
+	{"Cells, of a graph of several", [][2]string{
+		{"gvbll_cells", "Owners of all workers together are fewer than the graph's cells: `GvbllNoOwner` names one. Counters of such a worker are sums over its cells; gauges of one cell are left out."},
+		{"gvbll_cell_owner", "Sum 0 for a cell: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
+		{"gvbll_cell_lag_seconds", "Rises: `GvbllLagGrowing` names cell and worker. More workers: an [autoscaler](kubernetes.md#cells) does it."},
+		{"gvbll_cell_nodes", "One cell has most of the nodes: its memory and its pace are those of one worker."},
+		{"gvbll_cell_last_label_timestamp_seconds", "Long ago: labels of this tenant stopped, `GvbllCellOff`."},
+		{"gvbll_cell_verdict_points", "Below -1 or above 10: `GvbllCellOff`, though the sums of all cells look right."},
+	}},
 	{"Owner, standbys, checkpoints", [][2]string{
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
 		{"gvbll_behind_timestamp_seconds", "Long ago: `GvbllStandbyBehind`. Of every worker."},
@@ -263,7 +271,11 @@ Every metric of ` + "`/metrics`" + `, and in italics what to do when it looks ba
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		t.Errorf("%s is exported, but there is no advice on it", name)
 	}
-	b.WriteString("## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. A worker of a graph\nof several cells has `gvbll_cells` by `role`, owner or standby; its counters are sums over cells, and gauges of one cell are left out. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
+	b.WriteString(ownQueriesText)
+	for _, o := range ownQueries {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.Join(o.metrics, "`, `"), o.why)
+	}
+	b.WriteString("\n## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
 	return b.String()
 }
 
@@ -299,6 +311,92 @@ All are of what was served, against the first label of a node. Binning costs les
 
 `
 
+const ownQueriesText = `## On no board
+
+All others are on a panel or in an alert. These are for queries of one's own.
+
+| metric | why it is on no panel |
+|---|---|
+`
+
+// ownQueries are the metrics that are on no panel and in no alert, each with a reason.
+var ownQueries = []struct {
+	why     string
+	metrics []string
+}{
+	{"the NLL says the same, and is there", []string{"gvbll_brier_score_total", "gvbll_shadow_brier_score_total"}},
+	{"panels are of the range that one looks at, from counters; these are since the first window, as `gvbll status` and the page have them", []string{
+		"gvbll_prequential", "gvbll_shadow_prequential", "gvbll_shadow_prequential_labels",
+	}},
+	{"the panel of the shadow compares the NLL; a model is not promoted by its accuracy", []string{"gvbll_shadow_correct_labels_total"}},
+	{"overconfidence of a slice, less labels than a line needs", []string{"gvbll_slice_confidence_total"}},
+	{"for a reader of the paper: the live page draws the posterior and the pool", []string{
+		"gvbll_uncertainty_nats_total", "gvbll_pool_regret_nats", "gvbll_posterior_step_norm", "gvbll_posterior_anchor_distance",
+		"gvbll_posterior_anchor_kl_nats", "gvbll_asked_log_loss_nats_total", "gvbll_asked_weighed_log_loss_nats_total",
+		"gvbll_asked_weight_squares_total", "gvbll_asked_weighed_correct_squares_total",
+	}},
+	{"*Changes found* has what comes of it", []string{"gvbll_drift_score", "gvbll_drift_threshold", "gvbll_drift_log_loss_nats", "gvbll_drift_ece"}},
+	{"for tuning windows; *Latency* and *Busy* have what they cost", []string{"gvbll_windows_total", "gvbll_window_arrivals"}},
+	{"for planning: how long starts, takeovers and forgetting take, and what checkpoints and bases weigh. Where they fail, an alert says so", []string{
+		"gvbll_windows_replayed_total", "gvbll_takeover_seconds", "gvbll_recovery_windows", "gvbll_recovery_seconds", "gvbll_checkpoint_bytes",
+		"gvbll_checkpoint_seconds", "gvbll_base_bytes", "gvbll_base_stored_bytes_total", "gvbll_base_failures_total", "gvbll_forget_seconds",
+		"gvbll_forget_distance",
+	}},
+	{"*Oldest record that is needed* has its age; this is for who deletes records by offset", []string{"gvbll_needed_offset"}},
+	{"how often an option had something to do, which `gvbll status` says in words", []string{
+		"gvbll_features_cleared_total", "gvbll_cohort_others_total", "gvbll_reasons_total",
+	}},
+}
+
+// TestEveryMetricIsSomewhere: a metric is on a panel, or in the rule of an alert, or documented as one for queries of one's own, and not two
+// of these. What a recording rule is computed from is where the rule is.
+func TestEveryMetricIsSomewhere(t *testing.T) {
+	rules := read(t, "gvbll/rules/gvbll.yml")
+	name := regexp.MustCompile(`[\w:]*gvbll_[\w:]+`)
+	recorded, shown := make(map[string]string), ""
+	for _, r := range strings.Split(rules, "      - ")[1:] {
+		if m := regexp.MustCompile(`^record: (\S+)\n`).FindStringSubmatch(r); m != nil {
+			recorded[m[1]] = strings.TrimPrefix(r, m[0])
+		} else {
+			shown += r
+		}
+	}
+	for _, d := range dashboards(t) {
+		for _, p := range d.all() {
+			for _, q := range p.Targets {
+				shown += q.Expr + "\n"
+			}
+		}
+	}
+	shown += strings.Join(found(`"expr": "(.*)",?\n`, read(t, "gvbll/dashboards/calibration.json")), "\n") // annotations
+	seen := make(map[string]bool)
+	for todo := name.FindAllString(shown, -1); len(todo) > 0; {
+		next := todo[len(todo)-1]
+		if todo = todo[:len(todo)-1]; !seen[next] {
+			seen[next] = true
+			todo = append(todo, name.FindAllString(recorded[next], -1)...)
+		}
+	}
+	own := make(map[string]bool)
+	for _, o := range ownQueries {
+		for _, m := range o.metrics {
+			own[m] = true
+		}
+	}
+	all := exported(t)
+	for m, f := range all {
+		on := seen[m] || f.GetType() == dto.MetricType_HISTOGRAM && (seen[m+"_bucket"] || seen[m+"_sum"])
+		if on == own[m] {
+			t.Errorf("%s is on a panel or in an alert: %t, and for queries of one's own: %t", m, on, own[m])
+		}
+	}
+	for m := range own {
+		if all[m] == nil {
+			t.Errorf("%s is not exported", m)
+		}
+	}
+}
+
 // exported returns all metric families of the program. It fails if one has no series,
 // because the outcome here lacks what it counts.
 func exported(t *testing.T) map[string]*dto.MetricFamily {
@@ -307,6 +405,8 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	described := &describing{Registerer: reg}
 	m, stream := metrics.New(described), worker.NewMetrics(described)
 	metrics.NewCalls(described).Ended("answered", time.Millisecond, true)
+	now := time.Now()
+	metrics.RegisterCells(described, func(time.Time) []metrics.Cell { return []metrics.Cell{{Owner: true, LastLabel: &now}} })
 	out := &event.Outcome{
 		Predictions: []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}, Act: new(bool)}},
 		Labelled:    []event.Labelled{{Delay: 1000}},
@@ -450,7 +550,7 @@ func TestEveryWaitIsRed(t *testing.T) {
 			reds[value] = o.Color == "red"
 		}
 	}
-	for _, what := range append(slices.Collect(maps.Keys(kafka.Unconnected().Waits())), "replaying") {
+	for _, what := range append(slices.Collect(maps.Keys(new(kafka.Health).Waits())), "replaying") {
 		m := regexp.MustCompile(`points1h{graph="` + what + `"}', value: (-\d+)}`).FindStringSubmatch(cases)
 		if m == nil || !reds[m[1]] || what != "replaying" && !strings.Contains(cases, `what="`+what+`"}', values: '0x5 45+60x5'`) {
 			t.Errorf("%s: the verdict is tested to be %v, want one that is red of %v", what, m, reds)

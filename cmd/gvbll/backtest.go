@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +99,7 @@ func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		return fmt.Errorf("%s: all nodes train, so there is none to test on: train until earlier, or on a smaller share", set.Name)
 	}
 	if c.Tables.Rows != "" {
-		return written(c.Tables.Rows, func(w io.Writer) error { return backtest.WriteRows(w, set, late) })
+		return flags.WriteFile(p.Out, c.Tables.Rows, func(w io.Writer) error { return backtest.WriteRows(w, set, late) })
 	}
 	if cfg.Own, err = backtest.ReadOwns(c.Scores, set); err != nil {
 		return fmt.Errorf("--scores: %w", err)
@@ -138,7 +137,7 @@ func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		}
 	}
 	if c.Tables.Predictions != "" {
-		if err := written(c.Tables.Predictions, r.WritePredictions); err != nil {
+		if err := flags.WriteFile(p.Out, c.Tables.Predictions, r.WritePredictions); err != nil {
 			return err
 		}
 	}
@@ -146,16 +145,6 @@ func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		return flags.PrintJSON(p.Out, r)
 	}
 	return printBacktest(p.Out, r, cfg.Own)
-}
-
-// written writes a file.
-func written(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	return errors.Join(write(w), w.Flush(), f.Close())
 }
 
 // model reads or trains the model.

@@ -159,7 +159,11 @@ func testCells(t *testing.T, sh *shell) {
 		}
 	}
 	metrics := sh.get(url + "/metrics")
-	for _, want := range []string{"\ngvbll_arrivals_total 90\n", `gvbll_cells{role="owner"} 3`, "\ngvbll_owner 1\n", `gvbll_level{of="nodes"} `} {
+	for _, want := range []string{
+		"\ngvbll_arrivals_total 90\n", `gvbll_cells{role="owner"} 3`, "\ngvbll_owner 1\n", `gvbll_level{of="nodes"} `,
+		`gvbll_cell_owner{cell="2"} 1`, `gvbll_cell_nodes{cell="2"} 40`, `gvbll_cell_verdict_points{cell="2"} -1`,
+		`gvbll_cell_lag_seconds{cell="2"} `, `gvbll_cell_last_label_timestamp_seconds{cell="2"} `,
+	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("/metrics lacks %q", want)
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
-	"github.com/gvbll/gvbll/pipeline/model"
 )
 
 type exportCmd struct {
@@ -37,13 +36,6 @@ func (c exportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err := flags.CheckFolder("--out", c.Out, 0o700); err != nil {
 		return err
 	}
-	var serving *model.Model
-	if c.Model != "" {
-		var err error
-		if serving, err = model.Open(c.Model); err != nil {
-			return err
-		}
-	}
 	g, err := look.Connect(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
@@ -53,10 +45,9 @@ func (c exportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	if serving != nil {
-		if err := l.CheckServes(serving); err != nil {
-			return err
-		}
+	serving, err := openServing(c.Model, l)
+	if err != nil {
+		return err
 	}
 	d, err := l.DataSet(ctx, serving, p.Err)
 	if err != nil {

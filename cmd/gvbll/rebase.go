@@ -87,16 +87,12 @@ func (c rebaseCmd) rebase(ctx context.Context, p flags.Process, graph look.Graph
 			return err
 		}
 	}
-	settings, removeFiles, err := service.WithFiles(settings, c.State, p.Log)
+	cfg, _, removeFiles, err := service.Prepare(p, graph.Names, settings, c.State, models...)
 	if err != nil {
 		return err
 	}
 	defer removeFiles()
-	cfg := service.Terms(p, graph.Names, settings, models...)
 	if cfg.Terms.Registry, err = c.Registry.Open(ctx, p); err != nil {
-		return err
-	}
-	if cfg.Checkpoints, err = service.Checkpoints(p.Log, c.State, graph.Names, settings, models...); err != nil {
 		return err
 	}
 	engine, err := cfg.Models.Fresh()

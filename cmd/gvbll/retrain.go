@@ -9,7 +9,6 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/retrain"
 )
 
@@ -58,19 +57,18 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 		return err
 	}
 	folder := service.NewModelFolder(c.Models)
-	serving, err := c.serving(folder, l)
+	serving, err := openServing(c.Serving, l)
+	if serving == nil && err == nil {
+		serving, err = folder.Open(l.Serves)
+	}
 	if err != nil {
 		return err
 	}
-	r, err := c.Train.fromLog(ctx, l, c.Seed, serving, c.Classes, p.Err)
+	r, err := c.Train.fromLog(ctx, l, c.Seed, serving, c.Classes, p, folder.File)
 	if err != nil {
 		return err
 	}
 	file := folder.File(r.Model.ID)
-	if err := r.Model.Save(file); err != nil {
-		return err
-	}
-	look.PrintValidation(p.Out, r)
 	if err := c.agree(ctx, p, r, file); err != nil {
 		return err
 	}
@@ -82,18 +80,6 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	}
 	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; sent the command to try it\n", file, r.Model.ID, describe(r.Model))
 	return err
-}
-
-// serving returns the model that serves.
-func (c retrainCmd) serving(folder *service.ModelFolder, l *look.Log) (*model.Model, error) {
-	if c.Serving == "" {
-		return folder.Open(l.Serves)
-	}
-	m, err := model.Open(c.Serving)
-	if err != nil {
-		return nil, err
-	}
-	return m, l.CheckServes(m)
 }
 
 // agree returns an error unless the model is to be tried. One that is worse than the model that

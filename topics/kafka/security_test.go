@@ -113,7 +113,7 @@ func testGroupMember(t *testing.T, cluster *kafkatest.Cluster) {
 		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeTopic, name, kafkago.ACLOperationTypeRead)
 		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeGroup, name, kafkago.ACLOperationTypeRead)
 		g, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-			ID: name, Brokers: c.cfg.Brokers, Dialer: c.dialer(), Topics: []string{name}, JoinGroupBackoff: 50 * time.Millisecond,
+			ID: name, Brokers: c.cfg.Brokers, Dialer: c.cfg.dialer(), Topics: []string{name}, JoinGroupBackoff: 50 * time.Millisecond,
 		})
 		if err != nil {
 			t.Fatal(err)
