@@ -15,6 +15,9 @@ func (p *Predictor) AppendState(b []byte) []byte { return words.Append(b, p.stat
 // error the state is as it was.
 func (p *Predictor) SetState(b []byte) error {
 	next := Predictor{cfg: p.cfg, cells: make([]cell, len(p.cells))}
+	for i := range next.cells {
+		next.cells[i] = p.empty(i)
+	}
 	if err := words.Read(b, next.state); err != nil {
 		return err
 	}
