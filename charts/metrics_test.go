@@ -222,23 +222,28 @@ func metricsPage(t *testing.T) string {
 			return
 		}
 		delete(families, name)
-		labels := make([]string, 0, 3)
+		var labels []string
 		for _, l := range f.Metric[0].Label {
-			labels = append(labels, "`"+l.GetName()+"`")
+			labels = append(labels, l.GetName())
 		}
-		of := strings.ToLower(f.GetType().String())
-		if len(labels) > 0 {
-			of += " by " + strings.Join(labels, ", ")
+		series := name
+		if labels != nil {
+			series += "{" + strings.Join(labels, ",") + "}"
+		}
+		of := ""
+		if f.GetType() == dto.MetricType_HISTOGRAM {
+			of = " (histogram)"
 		}
 		if advice != "" {
 			advice = " *" + advice + "*"
 		}
-		fmt.Fprintf(&b, "- `%s`, %s: %s%s\n", name, of, f.GetHelp(), advice)
+		fmt.Fprintf(&b, "- `%s`%s: %s%s\n", series, of, f.GetHelp(), advice)
 	}
 	b.WriteString(`# Metrics
 
 Every metric of ` + "`/metrics`" + `, and in italics what to do when it looks bad; made by
-` + "`go test ./charts -run TestMetricsPage -update`" + `. Names that begin with ` + "`Gvbll`" + ` are alerts: [runbook.md](runbook.md).
+` + "`go test ./charts -run TestMetricsPage -update`" + `. Names that begin with ` + "`Gvbll`" + ` are alerts: [runbook.md](runbook.md);
+in braces stand labels; counters end in ` + "`_total`" + `, what is no histogram is a gauge.
 
 - Only the owner of a graph counts. Sum counters over instances: the sum survives a takeover. A standby sets its gauges at its
   start and not again: select the owner's with ` + "`and on (cluster, graph, job, instance) (gvbll_owner == 1)`" + `.
