@@ -413,17 +413,19 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	now := time.Now()
 	metrics.RegisterCells(described, func(time.Time) []metrics.Cell { return []metrics.Cell{{Owner: true, LastLabel: &now}} })
 	out := &event.Outcome{
-		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}, Act: new(bool)}},
-		Labelled:       []event.Labelled{{Delay: 1000}},
-		Watched:        []int32{0},
-		AsTrained:      []int32{1},
-		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1, Step: 1}},
-		Shadow:         &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
-		UnknownClasses: []string{"born"},
-		Drift:          &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
-		Coverage:       &event.Coverage{Labels: []event.Covered{{Held: true}}},
-		Cohorts:        &event.Cohorts{By: "country", Values: []string{"FR"}, Odd: []uint64{1}},
-		Attributes:     &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
+		Predictions: []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}, Act: new(bool)}},
+		Labelled:    []event.Labelled{{Delay: 1000}},
+		Watched:     []int32{0},
+		AsTrained:   []int32{1},
+		Heads:       []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1, Step: 1}},
+		Shadow:      &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
+		Drift:       &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
+		Coverage:    &event.Coverage{Labels: []event.Covered{{Held: true}}},
+		Cohorts:     &event.Cohorts{By: "country", Values: []string{"FR"}, Odd: []uint64{1}},
+		Odd: event.Odd{
+			Classes:    []string{"born"},
+			Attributes: &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
+		},
 	}
 	schema := &attributes.Schema{Attributes: []attributes.Attribute{{Name: "amount", Kind: attributes.Number, SD: 1}}}
 	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a"}, Training: model.Training{Labels: []int{1}}}}, &model.Model{ID: "b"})
