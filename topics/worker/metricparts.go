@@ -323,7 +323,7 @@ func (m *forgetMetrics) observe(e replay.Forgotten) {
 // kafkaMetrics are those of a client, as it is when they are collected. There are series of all
 // values from the start.
 type kafkaMetrics struct {
-	client             atomic.Pointer[kafka.Client]
+	client             atomic.Pointer[kafka.Health]
 	waiting, throttled *prometheus.Desc
 }
 
@@ -355,7 +355,7 @@ func newKafkaMetrics(reg prometheus.Registerer) *kafkaMetrics {
 			"For how long the brokers have throttled this worker by a quota, by request: fetch, produce or other.",
 			[]string{"request"}, nil),
 	}
-	k.client.Store(kafka.Unconnected())
+	k.client.Store(&kafka.Health{})
 	reg.MustRegister(k)
 	return k
 }

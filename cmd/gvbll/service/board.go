@@ -68,7 +68,7 @@ func about(version string, web *Web, models []*model.Model) string {
 // watch shows what the client waits for, in metrics, on pages and to the probe of readiness.
 func (b *board) watch(c *kafka.Client) {
 	b.Stream.Watch(c)
-	b.Page.Watch(func() string { return cmp.Or(c.Trouble(), c.Partly()) })
+	b.Page.Watch(func() string { return cmp.Or(c.Health.Trouble(), c.Health.Partly()) })
 	b.web.watch(c, func() string { return "" })
 }
 

@@ -147,10 +147,10 @@ func (h *Web) handle() {
 		}
 		ready := "ready"
 		if s := h.state.Load(); s != nil {
-			if _, throttled := s.client.Throttled(); throttled {
+			if _, throttled := s.client.Health.Throttled(); throttled {
 				ready = "ready: throttled by a quota"
 			}
-			if what := s.client.Partly(); what != "" {
+			if what := s.client.Health.Partly(); what != "" {
 				ready = "ready: waiting for " + what
 			}
 		}
@@ -185,7 +185,7 @@ func (h *Web) Guarded() bool { return h.asks || isLoopbackName(h.listener.Addr()
 // unready says in one line why the worker cannot do its work now, "" if it can.
 func (h *Web) unready() string {
 	if s := h.state.Load(); s != nil {
-		if what := s.client.Trouble(); what != "" {
+		if what := s.client.Health.Trouble(); what != "" {
 			return "waiting for Kafka: " + what
 		}
 		if what := s.unready(); what != "" {
