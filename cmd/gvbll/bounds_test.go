@@ -71,7 +71,7 @@ var uncrossed = []string{
 	"gnn/keys.mostColumns", "gnn/keys.mostKeys", "gnn/keys.mostLast", "gnn/keys.mostOthers", "gnn/keys.mostSpans",
 	"gnn/safetensors.maxDims", "gnn/safetensors.maxFile", "gnn/safetensors.maxName",
 	"pipeline.maxHistoryClasses", "pipeline/model.maxClass", "pipeline/model.maxWeight", "pipeline/parts.mostState", "pipeline/serve.maxBlockBytes",
-	"posterior/conformal.maxScores", "posterior/pool.maxInteractions", "posterior/pool.maxNumber", "posterior/pool.maxRows",
+	"posterior/conformal.maxScores", "posterior/pool.maxInteractions", "posterior/internal/words.maxNumber", "posterior/pool.maxRows",
 	"posterior/pool.maxStart", "posterior/pool.maxStrengths",
 	"topics/base.maxList", "topics/base.maxNames", "topics/base.maxOwner", "topics/base.maxPage", "topics/base.mostChunks",
 	"topics/publish.maxCopiedValue", "topics/registry.maxAnswer", "topics/registry.maxDepth", "topics/registry.maxFields",
