@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -300,6 +302,12 @@ func (f *Fixture) Refused(want string, e replay.Engine, cfg worker.Config) {
 	}
 }
 
+// Audit audits the ledger from its beginning.
+func (f *Fixture) Audit(e replay.Engine, cfg worker.Config) (audit.Result, error) {
+	on := f.Config(cfg)
+	return audit.Run(f.T.Context(), f.Client, e, on.Replay(), audit.From{}, nil)
+}
+
 // inputs returns the number of records in the input topics.
 func (f *Fixture) inputs() int {
 	f.T.Helper()
@@ -459,6 +467,21 @@ func CheckLine(t *testing.T, doing string, err error, want ...string) {
 	for _, text := range want {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: error %v, want one with %q", doing, err, text)
+		}
+	}
+}
+
+// CheckGone checks that an error is one line that says what was found of an earlier ledger.
+func CheckGone(t *testing.T, doing string, err error, found ...string) {
+	t.Helper()
+	var gone *topics.GoneError
+	if !errors.As(err, &gone) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "--begin-again") {
+		t.Errorf("%s: error %v, want a GoneError of one line with the remedy", doing, err)
+		return
+	}
+	for _, what := range found {
+		if !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: error %v, want one that names %q", doing, err, what)
 		}
 	}
 }
