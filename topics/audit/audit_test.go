@@ -25,8 +25,8 @@ func TestAudit(t *testing.T) {
 		for part, output := range []wire.Encoding{wire.MsgPack, wire.JSON, ""} {
 			f.Send(50*part, 50*(part+1))
 			if part > 0 {
-				f.AddPartitions(f.Names.Predictions, int32(3+part))
-				f.AddPartitions(f.Names.DeadLetters, int32(1+part))
+				f.AddPartitions(f.Names.Predictions, 3+part)
+				f.AddPartitions(f.Names.DeadLetters, 1+part)
 				f.Client = workertest.Dial(t, f.On, kafka.Config{}) // which has not asked for them before
 			}
 			if err := f.Run(&tally{}, worker.Config{Publishing: publish.Config{Output: output}}); err != nil {

@@ -36,6 +36,10 @@ type celled struct {
 	verdict        // of all cells
 }
 
+// manyCells is from how many cells on the workers have a session time-out that brokers allow by default: where two cores have
+// brokers, workers and sender, a second passes without a heartbeat while a thousand cells begin.
+const manyCells = 100
+
 // workersOfCells is how many workers have the cells.
 const workersOfCells = 3
 
@@ -97,7 +101,11 @@ type fleet struct {
 
 func (f *fleet) startWorker(i int) *process {
 	f.http = f.addrs[i]
-	return f.start(fmt.Sprintf("worker-%d", i+1), "", "--linger", "20ms", "--commit-interval", "20ms")
+	args := []string{"--linger", "20ms", "--commit-interval", "20ms"}
+	if f.names.Cells > manyCells {
+		args = append(args, "--session-timeout", "6s")
+	}
+	return f.start(fmt.Sprintf("worker-%d", i+1), "", args...)
 }
 
 func (f *fleet) pause(ctx context.Context, d time.Duration) { must(kafka.Sleep(ctx, d)) }

@@ -487,14 +487,9 @@ func CheckGone(t *testing.T, doing string, err error, found ...string) {
 }
 
 // AddPartitions raises a topic's number of partitions to n.
-func (f *Fixture) AddPartitions(topic string, n int32) {
+func (f *Fixture) AddPartitions(topic string, n int) {
 	f.T.Helper()
-	c := f.Admin()
-	res, err := c.CreatePartitions(f.T.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: n}}})
-	if err == nil {
-		err = res.Errors[topic]
-	}
-	if err != nil {
+	if err := f.Client.AddPartitions(f.T.Context(), map[string]int{topic: n}); err != nil {
 		f.T.Fatal(err)
 	}
 }
@@ -521,15 +516,7 @@ func (f *Fixture) DeleteTopic(topic string) {
 // records may.
 func (f *Fixture) CreateTopic(name string, partitions int) {
 	f.T.Helper()
-	admin := f.Admin()
-	res, err := admin.CreateTopics(f.T.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{
-		Topic:         name,
-		NumPartitions: partitions, ReplicationFactor: 1,
-	}}})
-	if err == nil {
-		err = res.Errors[name]
-	}
-	if err != nil {
+	if _, err := f.Client.CreateTopics(f.T.Context(), kafka.TopicSpec{Name: name, Partitions: partitions, Replication: 1}); err != nil {
 		f.T.Fatal(err)
 	}
 }
