@@ -76,7 +76,6 @@ func writeTable(to io.Writer, format Format, rows int, columns []column) (err er
 	return errors.Join(err, w.Close())
 }
 
-// csvRows writes a table in csv.
 type csvRows struct{ *csv.Writer }
 
 func writeCSV(to io.Writer, columns []string, _ func(string) bool) Rows {
@@ -144,7 +143,6 @@ func nodeColumnsOf(d *Dataset) []column {
 	return list
 }
 
-// featureColumns are the columns of dense features.
 func featureColumns(x []gnn.Vector, dim int) (list []column) {
 	for j := range dim {
 		list = append(list, column{"x" + strconv.Itoa(j), true, func(v int) string { return exact(x[v].Dense[j]) }})
@@ -192,7 +190,12 @@ func edgeColumnsOf(d *Dataset) []column {
 	if d.Kinds != nil {
 		kind := func(e int) gnn.EdgeKind { return d.Kinds[d.Marks[e].Kind] }
 		list = append(list,
-			column{"kind", false, func(e int) string { return kindCell(kind(e).Name) }},
+			column{"kind", false, func(e int) string {
+				if name := kind(e).Name; !isOdd(name) {
+					return name
+				}
+				return quote(kind(e).Name)
+			}},
 			column{"weight", true, func(e int) string { return exact(d.Marks[e].Weight) }},
 			column{"directed", false, func(e int) string { return strconv.FormatBool(kind(e).Directed) }})
 	}

@@ -52,7 +52,7 @@ func openTables(f folder) (*Dataset, error) {
 	d.Time, d.Context = n.times, n.inContext
 	if n.texts.named {
 		d.Table, d.Features = n.texts.table, make([]gnn.Vector, len(n.ids))
-		err = d.inferKinds()
+		err = inferKinds(d)
 	} else {
 		d.Features, d.Sparse, err = n.features.x.finish(d.Dim)
 	}
@@ -60,7 +60,7 @@ func openTables(f folder) (*Dataset, error) {
 		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 	}
 	if n.texts.named {
-		d.noteTimes()
+		noteTimes(d)
 	}
 	labels, notes := labelled(n.labels, &text)
 	d.Notes = append(d.Notes, notes...)
@@ -71,12 +71,12 @@ func openTables(f folder) (*Dataset, error) {
 		return nil, err
 	}
 	d.Notes = append(append(d.Notes, n.said...), n.notes(d.Classes)...)
-	d.noteClasses(&text)
+	noteClasses(d, &text)
 	switch {
 	case n.parts != nil && d.Given != nil:
 		return nil, fmt.Errorf("%s has a column split, and %s.json a split: keep one", f.path("nodes"), f.path("dataset"))
 	case n.parts != nil:
-		d.giveSplit(n.parts, "column split")
+		giveSplit(d, n.parts, "column split")
 	}
 	e := edgeTable{memory: f.memory, number: n.number}
 	if d.Keys == nil || f.has("edges") {
@@ -86,18 +86,17 @@ func openTables(f folder) (*Dataset, error) {
 	}
 	d.IDs, d.Edges = idsOf(n.ids), e.edges
 	if err := d.setLabelTimes(n.labelTimes); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
+		return nil, fmt.Errorf("%s%s %w", f.path("nodes"), strings.Join(f.present("nodes"), ""), err)
 	}
 	d.Mark(e.kinds, e.marks)
 	if d.Keys != nil {
-		if err := d.checkKeys(); err != nil {
+		if err := checkKeys(d); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 		}
 	}
 	return d, nil
 }
 
-// nodeTable reads a table of nodes.
 type nodeTable struct {
 	id, label, vector int          // columns, -1 where there is none; vector has all features, and none if each has its own
 	others            []cellReader // of the other columns that are no features
@@ -126,7 +125,6 @@ type nodeTable struct {
 	said    []string  // of the header
 }
 
-// cellReader reads the texts of a column.
 type cellReader struct {
 	name string
 	at   int
@@ -143,7 +141,6 @@ type attributeTexts struct {
 	table        []attributes.Column
 }
 
-// vectors are the features of nodes as numbers.
 type vectors struct {
 	x   features
 	dim int // of pairs, one more than the largest index so far
@@ -337,7 +334,6 @@ type watched struct {
 	doubt   attributes.Doubt
 }
 
-// compare compares the features of a row with its label and its number.
 func (t *nodeTable) compare(fields []string, label string) {
 	if t.watched == nil {
 		t.watched = make([]watched, len(t.columns))
@@ -376,7 +372,6 @@ const (
 	mostDoubted = 256 // columns of a table of plain numbers that are looked at
 )
 
-// notes says what is suspicious about columns and classes.
 func (t *nodeTable) notes(classes []string) (notes []string) {
 	for k := range t.watched {
 		w, name := &t.watched[k], t.names[t.columns[k]]
@@ -396,7 +391,7 @@ func (t *nodeTable) notes(classes []string) (notes []string) {
 }
 
 // noteClasses says that labels may be a quantity, that two classes may be one, and that no label is of those that stand for none.
-func (d *Dataset) noteClasses(text *description) {
+func noteClasses(d *Dataset, text *description) {
 	if alike := attributes.Alike(d.Classes); alike != "" {
 		d.Notes = append(d.Notes, "classes "+alike)
 	}
@@ -419,7 +414,6 @@ func isText(text string) bool {
 	return spelling.IsGapWord(text) || errors.Is(err, strconv.ErrSyntax)
 }
 
-// identify adds a node by its id.
 func (t *nodeTable) identify(id string) error {
 	key := keyOf(id)
 	if _, twice := t.number[key]; twice {
@@ -484,7 +478,6 @@ func (f *vectors) addVector(text string, first bool) error {
 	return f.x.add(f.dense)
 }
 
-// addPair adds a feature by its index to the row.
 func (f *vectors) addPair(at, value string) error {
 	j, err := parseInt(at, 0, maxDim-1)
 	if err != nil {
@@ -505,7 +498,6 @@ func (f *vectors) addPair(at, value string) error {
 	return nil
 }
 
-// addNumber adds the next feature to the row.
 func (f *vectors) addNumber(text string) error {
 	if len(f.dense) == maxDim {
 		return fmt.Errorf("more than %d features", maxDim)
@@ -557,7 +549,6 @@ func (e *eras) add(row int, text string, v float64, isDate bool) error {
 	return nil
 }
 
-// formatTime returns the text of a time.
 func formatTime(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // labelled returns the labels in the one spelling of names, and "" for those that stand for none, by one rule for all
@@ -642,16 +633,6 @@ func classesOf(labels []string) (classes []string, y []int32) {
 		}
 		return strings.Compare(a, b)
 	})
-	number := make(map[string]int32, len(classes))
-	for c, l := range classes {
-		number[l] = int32(c)
-	}
-	for _, l := range labels {
-		c, known := number[l]
-		if !known {
-			c = Unlabelled
-		}
-		y = append(y, c)
-	}
+	y, _ = numberedBy(classes, labels)
 	return classes, y
 }

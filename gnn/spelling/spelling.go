@@ -246,13 +246,13 @@ func millis(n int64, one time.Duration) (at int64, ok bool) {
 }
 
 // Times in milliseconds: of the years 1990 to 2100.
-const firstMillis, lastMillis = 631_152_000_000, 4_102_444_800_000
+const firstMillis, LastMillis = 631_152_000_000, 4_102_444_800_000
 
 // Guess returns the unit in which a number of milliseconds is a time of the years 1990 to 2100, if that is
 // another one: "" for what can be a time in milliseconds.
 func Guess(at int64) string {
 	for _, u := range units {
-		if ms, ok := millis(at, u.length); ok && u.length != time.Millisecond && ms >= firstMillis && ms < lastMillis {
+		if ms, ok := millis(at, u.length); ok && u.length != time.Millisecond && ms >= firstMillis && ms < LastMillis {
 			return u.name
 		}
 	}
@@ -262,7 +262,7 @@ func Guess(at int64) string {
 // UnitOf returns the unit in which a number is a time of the years 1990 to 2100, "" if it is none in any.
 func UnitOf(v float64) string {
 	switch {
-	case v >= firstMillis && v < lastMillis:
+	case v >= firstMillis && v < LastMillis:
 		return "ms"
 	case v == math.Trunc(v) && math.Abs(v) < 1<<62:
 		return Guess(int64(v))
@@ -377,7 +377,6 @@ var (
 // spans are the units of lengths of time, in milliseconds.
 var spans = map[string]int64{"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
-// longestSpan is a hundred years.
 const longestSpan = 36_525 * 86_400_000
 
 // Span reads a length of time in milliseconds: a whole number of d, h, m, s or ms, at most a hundred years. Any other text is 0.

@@ -22,7 +22,6 @@ const (
 	mostPartitionBytes  = 1 << 20
 )
 
-// bytesOf returns the bytes of one fetch of so many partitions.
 func bytesOf(partitions int) int {
 	return max(min(fetchBytes, partitions*mostPartitionBytes), partitions*leastPartitionBytes)
 }
@@ -171,7 +170,6 @@ func (r *fetcher[E]) discover(ctx context.Context, known int) int {
 	return known
 }
 
-// decode decodes each of the block's records into an event or a refusal.
 func (b *block[E]) decode(d *wire.Decoder, src *source[E]) {
 	records := b.answer.Records
 	n := len(records)

@@ -15,7 +15,6 @@ func graph(n *event.Node) *event.Graph {
 	return n.Graph
 }
 
-// rows reads a list of lists of numbers.
 func rows(v value, limits Limits) ([][]float32, error) {
 	n, list, err := v.list(1, limits.MaxNeighbours, event.TooLarge)
 	if err != nil {
@@ -84,7 +83,6 @@ func checkGraph(n *event.Node, limits Limits) error {
 	return nil
 }
 
-// graph appends the fields of a graph.
 func (o *output) graph(g *event.Graph) {
 	o.key("nodes")
 	o.to.EncodeArrayLen(len(g.Nodes))

@@ -153,7 +153,6 @@ func (f field) each(member func(name []byte, value field) error) error {
 // escaped reports whether a text, with its quotes or without, is not what it stands for.
 func escaped(text []byte) bool { return bytes.IndexByte(text, '\\') >= 0 }
 
-// unescaped returns what a text stands for.
 func (f field) unescaped() (s string, err error) {
 	err = json.Unmarshal(f, &s)
 	return s, err
@@ -264,7 +263,6 @@ func (f field) number() (float32, error) {
 	return float32(x), err
 }
 
-// double reads a number.
 func (f field) double() (float64, error) { return f.float(64) }
 
 // float reads a number that is rounded to so many bits once. One beyond them is infinite.

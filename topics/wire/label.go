@@ -9,13 +9,10 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// labelNames are the fields of a label event.
 var labelNames = []string{"node", "class", "time"}
 
-// labelFields notes which fields a label event has.
 type labelFields struct{ node, class bool }
 
-// read reads a field of a label event by its name.
 func (s *labelFields) read(in *input, l *event.Label, key []byte, v value, limits Limits) (known bool, err error) {
 	switch string(key) {
 	case "node":
@@ -44,7 +41,6 @@ func (s *labelFields) check(l *event.Label, null bool) error {
 	return nil
 }
 
-// label reads a label event.
 func (s *labelFields) label(in *input, v value, l *event.Label, limits Limits) error {
 	members := in.members[:len(labelNames)]
 	read := func(key []byte, v value) (bool, error) { return s.read(in, l, key, v, limits) }
@@ -63,7 +59,6 @@ func (s *labelFields) label(in *input, v value, l *event.Label, limits Limits) e
 	return s.check(l, !s.class && (members[1] != nil || slices.ContainsFunc(in.keys, func(key []byte) bool { return string(key) == "class" })))
 }
 
-// class reads a class: its name, or a number.
 func class(l *event.Label, v value, limits Limits) (err error) {
 	switch v.kind() {
 	case aString:

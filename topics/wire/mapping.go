@@ -29,7 +29,6 @@ type Map struct {
 // maxMap bounds the YAML of a map, in bytes: it is in the ledger.
 const maxMap = 32 << 10
 
-// mapText is the YAML of a map.
 type mapText struct {
 	Nodes  []rule `yaml:"nodes"`
 	Labels []rule `yaml:"labels"`
@@ -79,7 +78,6 @@ type condition struct {
 	Equals  texts   `yaml:"equals"`
 }
 
-// texts are a text, or a list of them.
 type texts []string
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -183,7 +181,6 @@ func asObject(v any) any {
 	return v
 }
 
-// withPreset returns the rules that a rule stands for.
 func (r rule) withPreset() ([]rule, error) {
 	fill := func(to **condition, at string, equals ...string) {
 		if *to == nil {
@@ -319,7 +316,6 @@ func (f field) member(token string) (found field) {
 	return found
 }
 
-// members returns how many members an object has.
 func (f field) members() (n int) {
 	if f[0] == '{' {
 		f.each(func([]byte, field) error { n++; return nil })
@@ -382,7 +378,6 @@ func (o *origin) id(in *input, f field, what string, limits Limits) (id event.ID
 	return id, true, err
 }
 
-// idOf returns the id that a value is.
 func (o *origin) idOf(in *input, v field, what string, limits Limits) (id event.ID, err error) {
 	if id, err = v.id(limits.MaxID); err != nil || o.Prefix == "" {
 		return id, err
@@ -432,7 +427,6 @@ func noTime(text string) error {
 	return refusef(event.Undecodable, "time: %.40s is no time: give a number, or a date such as 2026-03-01T12:00:00Z", text)
 }
 
-// choose returns the rule of a record.
 func (as *reading) choose(rules []rule, f field) (*rule, error) {
 	for i := range rules {
 		if r := &rules[i]; r.When == nil || r.When.holds(as, f) {
@@ -468,7 +462,6 @@ func (as *reading) root(value []byte, lists bool) (field, error) {
 	return f, err
 }
 
-// node reads a record of the nodes topic.
 func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error {
 	f, err := in.reads.root(value, slices.ContainsFunc(m.nodes, func(r rule) bool { return r.Each != nil }))
 	if err != nil {
@@ -517,7 +510,6 @@ func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error 
 	return nil
 }
 
-// maxEvents bounds the events of one record.
 const maxEvents = 4096
 
 // each calls one with the record, or with each item of its list.
@@ -693,7 +685,6 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 	return err
 }
 
-// label reads a record of the labels topic.
 func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) error {
 	f, err := in.reads.root(value, false)
 	if err != nil {

@@ -5,10 +5,8 @@ import "github.com/gvbll/gvbll/pipeline/event"
 // maxKind bounds the name of a kind of edges, in bytes.
 const maxKind = 256
 
-// markNames are the fields of a neighbour that is an object.
 var markNames = []string{"id", "kind", "weight", "in"}
 
-// readMark reads a field of what an edge is beside its ends.
 func readMark(m *event.Mark, key []byte, v value) (known bool, err error) {
 	switch string(key) {
 	case "kind":
@@ -24,7 +22,6 @@ func readMark(m *event.Mark, key []byte, v value) (known bool, err error) {
 	return true, err
 }
 
-// readNeighbour reads a field of a neighbour that is an object.
 func readNeighbour(id *event.ID, m *event.Mark, key []byte, v value, limits Limits) (known bool, err error) {
 	switch string(key) {
 	case "id":
@@ -37,7 +34,6 @@ func readNeighbour(id *event.ID, m *event.Mark, key []byte, v value, limits Limi
 	return true, err
 }
 
-// neighbour reads a neighbour that is an object.
 func (in *input) neighbour(v value, id *event.ID, m *event.Mark, limits Limits) error {
 	named := false
 	err := v.object(in, markNames, func(key []byte, v value) (bool, error) {

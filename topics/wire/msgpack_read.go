@@ -33,14 +33,12 @@ type input struct {
 	reads   reading
 }
 
-// reading is how records are read.
 type reading struct {
 	first  bool  // see Decoder.First
 	record field // of which a list's items are read, nil for none
 	frames func(schema uint32, payload []byte) ([]byte, error)
 }
 
-// cursor reads msgpack, value by value.
 type cursor struct {
 	buf []byte
 	at  int // how many bytes of buf are read
@@ -70,7 +68,6 @@ type form struct {
 	n     uint64
 }
 
-// forms are the forms by their codes.
 var forms = func() (f [256]form) {
 	for i := range f {
 		switch x, c := &f[i], byte(i); {
@@ -114,7 +111,6 @@ func (in *input) reset(b []byte) {
 // left returns the number of bytes that are not read yet.
 func (c *cursor) left() int { return len(c.buf) - c.at }
 
-// next returns the kind of the next value.
 func (c *cursor) next() kind {
 	if c.at == len(c.buf) {
 		return 0
@@ -171,7 +167,6 @@ func (c *cursor) length(k kind, least int, needed string) (int, error) {
 	return int(n), err
 }
 
-// end refuses bytes after the value that was read.
 func (c *cursor) end() error {
 	if c.left() > 0 {
 		return refusef(event.Undecodable, "%d bytes after the map", c.left())
@@ -221,14 +216,12 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 	return nil
 }
 
-// unknown reports a field that is ignored.
 func (in *input) unknown(name []byte) {
 	if in.report != nil {
 		in.report(name)
 	}
 }
 
-// mapLen reads the length of a map.
 func (c *cursor) mapLen() (int, error) { return c.length(aMap, 2, "a map") }
 
 // string reads a string of at most limit bytes without copying it.
@@ -247,7 +240,6 @@ func (c *cursor) string(limit int) ([]byte, error) {
 	return b, nil
 }
 
-// text reads a string of at most limit bytes.
 func (in *input) text(limit int) (string, error) {
 	b, err := in.cursor.string(limit)
 	if err != nil {
@@ -256,7 +248,6 @@ func (in *input) text(limit int) (string, error) {
 	return in.memory.text(b), nil
 }
 
-// id reads a node's id: a string or an integer.
 func (in *input) id(limit int) (event.ID, error) {
 	switch in.cursor.next() {
 	case aString:

@@ -49,7 +49,6 @@ type value interface {
 	object(in *input, names []string, read func(key []byte, v value) (known bool, err error)) error
 }
 
-// list has the items of a list, one after the other.
 type list interface{ item() value }
 
 // nodeNames are the fields of a node event, in the order in which those of an object are
@@ -59,7 +58,6 @@ var nodeNames = []string{
 	"context", "departed", "predict", "time", "nodes", "edges", "kind", "weight",
 }
 
-// read reads a field of a node event by its name.
 func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limits) (known bool, err error) {
 	switch string(key) {
 	case "id":

@@ -78,7 +78,6 @@ func (o *output) probabilities(p *event.Prediction) {
 	o.end(m)
 }
 
-// set appends the fields of a set.
 func (o *output) set(s *event.Set) {
 	o.key("set")
 	o.items(len(s.Classes), func(i int) { o.text(s.Classes[i]) })
@@ -90,7 +89,6 @@ func (o *output) set(s *event.Set) {
 	}
 }
 
-// predictionNames are the fields of a prediction.
 var predictionNames = []string{
 	"node", "class", "class_index", "confidence", "probabilities", "total_uncertainty", "aleatoric_uncertainty",
 	"epistemic_uncertainty", "window",
@@ -124,7 +122,6 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 	return in.cursor.end()
 }
 
-// predictionFields is a prediction that is read.
 type predictionFields struct {
 	p                *event.Prediction
 	in               *input
@@ -132,7 +129,6 @@ type predictionFields struct {
 	hasNode, abstain bool
 }
 
-// read reads a field of a prediction by its name.
 func (s *predictionFields) read(key []byte, v value) (known bool, err error) {
 	p := s.p
 	switch string(key) {
@@ -209,7 +205,6 @@ func (s *predictionFields) set() *event.Set {
 	return s.p.Set
 }
 
-// check checks the fields beside each other.
 func (s *predictionFields) check() error {
 	switch set := s.p.Set; {
 	case !s.hasNode:
@@ -247,7 +242,6 @@ func checkProbabilities(x []float32) error {
 	return nil
 }
 
-// textsOf reads a list of texts.
 func textsOf(v value, limits Limits) (list []string, err error) {
 	n, items, err := v.list(1, limits.MaxFeatures, event.TooLarge)
 	for i := 0; i < n && err == nil; i++ {

@@ -6,13 +6,10 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// maxCauses bounds the reasons of a prediction.
 const maxCauses = 64
 
-// causeNames are the fields of a reason.
 var causeNames = []string{"kind", "name", "with", "value", "usual", "node", "labelled", "of_class", "by"}
 
-// causes appends the fields of reasons.
 func (o *output) causes(r *event.Causes) {
 	o.textField("reasons_class", r.Class)
 	o.key("reasons")
@@ -46,7 +43,6 @@ func (o *output) causes(r *event.Causes) {
 	})
 }
 
-// items appends a list of n values.
 func (o *output) items(n int, item func(i int)) {
 	if !o.json {
 		o.to.EncodeArrayLen(n)
@@ -65,7 +61,6 @@ func (o *output) items(n int, item func(i int)) {
 	o.b = append(o.b, ']')
 }
 
-// readCauses reads a list of reasons.
 func (s *predictionFields) readCauses(v value) error {
 	causes := s.causes()
 	n, list, err := v.list(1, maxCauses, event.TooLarge)
