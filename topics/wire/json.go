@@ -153,6 +153,14 @@ func (f field) each(member func(name []byte, value field) error) error {
 // escaped reports whether a text, with its quotes or without, is not what it stands for.
 func escaped(text []byte) bool { return bytes.IndexByte(text, '\\') >= 0 }
 
+// plain returns a text without its quotes, and other values as they are.
+func (f field) plain() (string, error) {
+	if f[0] == '"' {
+		return f.unescaped()
+	}
+	return string(f), nil
+}
+
 func (f field) unescaped() (s string, err error) {
 	err = json.Unmarshal(f, &s)
 	return s, err
