@@ -222,23 +222,28 @@ func metricsPage(t *testing.T) string {
 			return
 		}
 		delete(families, name)
-		labels := make([]string, 0, 3)
+		var labels []string
 		for _, l := range f.Metric[0].Label {
-			labels = append(labels, "`"+l.GetName()+"`")
+			labels = append(labels, l.GetName())
 		}
-		of := strings.ToLower(f.GetType().String())
-		if len(labels) > 0 {
-			of += " by " + strings.Join(labels, ", ")
+		series := name
+		if labels != nil {
+			series += "{" + strings.Join(labels, ",") + "}"
+		}
+		of := ""
+		if f.GetType() == dto.MetricType_HISTOGRAM {
+			of = " (histogram)"
 		}
 		if advice != "" {
 			advice = " *" + advice + "*"
 		}
-		fmt.Fprintf(&b, "- `%s`, %s: %s%s\n", name, of, f.GetHelp(), advice)
+		fmt.Fprintf(&b, "- `%s`%s: %s%s\n", series, of, f.GetHelp(), advice)
 	}
 	b.WriteString(`# Metrics
 
 Every metric of ` + "`/metrics`" + `, and in italics what to do when it looks bad; made by
-` + "`go test ./charts -run TestMetricsPage -update`" + `. Names that begin with ` + "`Gvbll`" + ` are alerts: [runbook.md](runbook.md).
+` + "`go test ./charts -run TestMetricsPage -update`" + `. Names that begin with ` + "`Gvbll`" + ` are alerts: [runbook.md](runbook.md);
+in braces stand labels; counters end in ` + "`_total`" + `, what is no histogram is a gauge.
 
 - Only the owner of a graph counts. Sum counters over instances: the sum survives a takeover. A standby sets its gauges at its
   start and not again: select the owner's with ` + "`and on (cluster, graph, job, instance) (gvbll_owner == 1)`" + `.
@@ -408,17 +413,19 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	now := time.Now()
 	metrics.RegisterCells(described, func(time.Time) []metrics.Cell { return []metrics.Cell{{Owner: true, LastLabel: &now}} })
 	out := &event.Outcome{
-		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}, Act: new(bool)}},
-		Labelled:       []event.Labelled{{Delay: 1000}},
-		Watched:        []int32{0},
-		AsTrained:      []int32{1},
-		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1, Step: 1}},
-		Shadow:         &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
-		UnknownClasses: []string{"born"},
-		Drift:          &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
-		Coverage:       &event.Coverage{Labels: []event.Covered{{Held: true}}},
-		Cohorts:        &event.Cohorts{By: "country", Values: []string{"FR"}, Odd: []uint64{1}},
-		Attributes:     &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
+		Predictions: []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}, Act: new(bool)}},
+		Labelled:    []event.Labelled{{Delay: 1000}},
+		Watched:     []int32{0},
+		AsTrained:   []int32{1},
+		Heads:       []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1, Step: 1}},
+		Shadow:      &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
+		Drift:       &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
+		Coverage:    &event.Coverage{Labels: []event.Covered{{Held: true}}},
+		Cohorts:     &event.Cohorts{By: "country", Values: []string{"FR"}, Odd: []uint64{1}},
+		Odd: event.Odd{
+			Classes:    []string{"born"},
+			Attributes: &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
+		},
 	}
 	schema := &attributes.Schema{Attributes: []attributes.Attribute{{Name: "amount", Kind: attributes.Number, SD: 1}}}
 	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a"}, Training: model.Training{Labels: []int{1}}}}, &model.Model{ID: "b"})

@@ -89,9 +89,9 @@ type Worse struct {
 
 // Bounds of what is worse: by such a share of what it was, by so many standard errors, with so many labels of the class.
 const (
-	muchWorse     = 0.05
-	Certain       = 3
-	enoughOfClass = 20
+	muchWorse  = 0.05
+	Certain    = 3
+	FewOfClass = 20 // labels of a class below which its ranking says nothing
 )
 
 // Worse returns the scores of the two rarest classes that are worse than in the period before: of two classes, of the rarer one,
@@ -109,7 +109,7 @@ func (p *Period) Worse(before *Period) (list []Worse) {
 		if was == nil || was.Odds == nil {
 			continue
 		}
-		if now.Odds.From(0).Labels < enoughOfClass || was.Odds.From(0).Labels < enoughOfClass {
+		if now.Odds.From(0).Labels < FewOfClass || was.Odds.From(0).Labels < FewOfClass {
 			continue
 		}
 		auc, ap, _ := now.Odds.Ranking()

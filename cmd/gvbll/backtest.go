@@ -73,11 +73,15 @@ func (c backtestCmd) check(g flags.Given) error {
 		flags.NoEffect(c.Model != "", "no effect on --model, which is trained: leave out one of them", "encoder", "head", "epochs"))
 }
 
+// exampleNodes is the size of the synthetic graph here: logistic is refitted after each of its steps.
+const exampleNodes = 1500
+
 // Run runs the backtest.
 func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
 	if err := c.check(g); err != nil {
 		return err
 	}
+	c.Data.Nodes = exampleNodes
 	set, err := c.Data.Open()
 	if err != nil {
 		return err
@@ -200,8 +204,14 @@ func printBacktest(out io.Writer, r *backtest.Result, owns []*backtest.Own) erro
 	fmt.Fprintf(out, "AUC, AP and recall: %s.\n\n", of)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "\tright, %\tNLL\tECE\tby chance\tAUC\tAP\trecall in 1 %\t")
+	ranked := r.Labels
+	for _, c := range r.Systems[0].ByClass {
+		if c.Class == r.Ranked {
+			ranked = c.Labels
+		}
+	}
 	for _, s := range r.Systems {
-		fmt.Fprintf(w, "%s\t%.2f\t%.4f\t%.4f\t%.4f\t%.3f\t%.3f\t%.3f\t\n", s.Name, 100*s.Acc, s.NLL, s.ECE, s.Chance, s.AUC, s.AP, s.Recall)
+		fmt.Fprintf(w, "%s\t%.2f\t%.4f\t%.4f\t%.4f\t%s\t\n", s.Name, 100*s.Acc, s.NLL, s.ECE, s.Chance, ranks(ranked, s.AUC, s.AP, s.Recall))
 	}
 	if r.Systems[0].Capacity != nil {
 		fmt.Fprintln(w, "\n\tlooked into\tcaught\tof all, %\tof those looked into, %\t")
@@ -212,7 +222,7 @@ func printBacktest(out io.Writer, r *backtest.Result, owns []*backtest.Own) erro
 	}
 	fmt.Fprint(w, "\n"+backtest.Served+", by class\tlabels\tECE\tby chance\tAUC\tAP\trecall in 1 %\t\n")
 	for _, c := range r.Systems[0].ByClass {
-		fmt.Fprintf(w, "%.20s\t%d\t%.4f\t%.4f\t%.3f\t%.3f\t%.3f\t\n", c.Class, c.Labels, c.ECE, c.Chance, c.AUC, c.AP, c.Recall)
+		fmt.Fprintf(w, "%.20s\t%d\t%.4f\t%.4f\t%s\t\n", c.Class, c.Labels, c.ECE, c.Chance, ranks(c.Labels, c.AUC, c.AP, c.Recall))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -236,6 +246,14 @@ func printBacktest(out io.Writer, r *backtest.Result, owns []*backtest.Own) erro
 		}
 	}
 	return nil
+}
+
+// ranks formats how a class with so many labels is ranked in three columns, dashes where they are too few to say.
+func ranks(labels int, auc, ap, recall float64) string {
+	if labels < page.FewOfClass {
+		return "-\t-\t-"
+	}
+	return fmt.Sprintf("%.3f\t%.3f\t%.3f", auc, ap, recall)
 }
 
 // picture draws the systems beside each other, and the reliability of what serves and of somebody's own scores.

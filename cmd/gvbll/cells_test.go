@@ -36,6 +36,19 @@ func testCells(t *testing.T, sh *shell) {
 	if out := sh.gvbll("topics", "--create", "--cells", "3", "--brokers", sh.addr); strings.Count(out, " 3 ") != 7 {
 		t.Fatalf("gvbll topics prints\n%s, want seven topics of 3 partitions", out)
 	}
+	for want, args := range map[string][]string{
+		"its graph has 3 cells, and a demo is of one: give another": smallDemo(t, "--brokers", sh.addr),
+		"--cell-by tenant: the nodes have no such attribute":        {"send", "--cell-by", "tenant", "--brokers", sh.addr},
+	} {
+		if code, _, errs := sh.command(args...); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit code %d, want %d: %s", args, code, exitUsage, errs)
+		}
+	}
+	sh.gvbll("topics", "--create", "--prefix", "three", "--partitions", "3", "--brokers", sh.addr)
+	code, out, errs := sh.command("topics", "--create", "--prefix", "three", "--partitions", "5", "--brokers", sh.addr)
+	if want := "--partitions 5: topic three.nodes is there with 3, and stays so"; code != exitUsage || !strings.Contains(errs, want) {
+		t.Errorf("topics of other partitions: exit code %d and\n%s%s", code, out, errs)
+	}
 	var cells []*testGraph
 	for number := range 3 {
 		cells = append(cells, cellOf(t, sh, "gvbll", dim, number))
@@ -54,7 +67,7 @@ func testCells(t *testing.T, sh *shell) {
 	})
 
 	// All cells.
-	code, out, errs := sh.command("status", "--brokers", sh.addr)
+	code, out, errs = sh.command("status", "--brokers", sh.addr)
 	if found := regexp.MustCompile(`(?m)^all +3 of 3 +\d+ +90 +90 +90 +0 `).FindString(out); code != exitOK || found == "" {
 		t.Errorf("status: exit code %d\n%s%s, want a sum of 90 nodes, predictions and labels", code, out, errs)
 	}

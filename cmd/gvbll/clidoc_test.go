@@ -97,12 +97,12 @@ func commandLine(k *kong.Kong) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Command line
 
-This page is made of the program's own help: `+"`go test ./cmd/gvbll -run TestCommandLineIsDocumented -update`"+`.
+The flags of every command, made of the program's own help, which says more of what each does (`+"`gvbll help COMMAND`"+`):
+`+"`go test ./cmd/gvbll -run TestCommandLineIsDocumented -update`"+`.
 
-**Where a flag comes from.** In this order: the command line; the environment, `+"`GVBLL_`"+` and the flag's
-name in capitals with `+"`_`"+` for `+"`-`"+`, as `+"`GVBLL_LOG_FORMAT`"+`; the YAML file that `+"`--config`"+` names, there a command's
-section before the rest; the default. A password has no flag (docs/security.md). A variable `+"`GVBLL_…`"+` or a key of the
-file that is no flag's name is an error.
+**Where a flag comes from.** In this order: the command line; the environment, as `+"`GVBLL_LOG_FORMAT`"+` for `+"`--log-format`"+`; the YAML file
+that `+"`--config`"+` names, there a command's section before the rest; the default. A password has no flag (docs/security.md). A variable
+`+"`GVBLL_…`"+` or a key of the file that is no flag's name is an error.
 
 `+"```yaml"+`
 brokers: [kafka-1:9092, kafka-2:9092]
@@ -123,10 +123,7 @@ work:
 A flag that has no effect beside the others, or with the model, is an error (%[3]d) on the command line. From
 the environment or the file, which commands may share, it is a warning.
 
-Results go to standard output, everything else to standard error.
-
-**In a terminal** `+"`demo`"+` paints a live view in place ([picture](pictures/terminal-demo.png)); elsewhere it prints lines. Colours are left out with NO_COLOR in the
-environment.
+Results go to standard output, everything else to standard error. Colours are left out with NO_COLOR in the environment.
 
 ## For every command
 
@@ -141,9 +138,6 @@ environment.
 	}
 	for _, n := range commands {
 		fmt.Fprintf(&b, "\n## gvbll %s\n\n%s\n", n.Name, n.Help)
-		if n.Detail != "" {
-			fmt.Fprintf(&b, "\n%s\n", strings.ReplaceAll(n.Detail, "\n", "  \n"))
-		}
 		if len(n.Positional) > 0 {
 			b.WriteString("\n")
 			for _, p := range n.Positional {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,6 +152,9 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	defer client.Close()
 	if _, err := topics.Create(ctx, client, names, topics.Layout{Partitions: 1, Replication: -1}); err != nil {
 		return err
+	}
+	if whole, err := topics.Divided(ctx, client, names); err != nil || whole.Cells > 0 {
+		return cmp.Or(err, flags.Usagef("--prefix %s: its graph has %d cells, and a demo is of one: give another", d.Prefix, whole.Cells))
 	}
 	m, err := d.model(ctx, set, p.Err)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
@@ -79,12 +81,15 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	if err != nil {
 		return err
 	}
+	stream := set.Stream()
+	if err := c.checkCellBy(stream); err != nil {
+		return err
+	}
 	client, names, by, err := c.connect(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	stream := set.Stream()
 	total := stream.Events()
 	fmt.Fprintf(p.Err, "sending %s\n", set)
 	bar := flags.NewProgress(p.Err, "sent", total)
@@ -102,6 +107,29 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	}
 	_, err = fmt.Fprintf(p.Out, "sent %d nodes and %d labels%s\n", nodes, labels, notDue(set))
 	return err
+}
+
+// checkCellBy refuses an attribute that the first node of a stream does not have.
+func (c sendCmd) checkCellBy(stream *sender.Stream) error {
+	if c.CellBy == "" || strings.HasPrefix(c.CellBy, "prefix=") {
+		return nil
+	}
+	var columns []string
+	for _, items := range append([][]sender.Item{stream.Context}, stream.Steps...) {
+		for _, item := range items[:min(len(items), 1)] {
+			for _, a := range item.Node.Named {
+				columns = append(columns, a.Name)
+			}
+		}
+		if len(columns) > 0 {
+			break
+		}
+	}
+	if slices.Contains(columns, c.CellBy) {
+		return nil
+	}
+	return flags.Usagef("--cell-by %s: the nodes have no such attribute, but %.200q: give one of these, or prefix=/ for what ids begin with",
+		c.CellBy, columns)
 }
 
 // notDue says how many labels were sent at the end though the stream ends before their time.

@@ -71,6 +71,12 @@ func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return err
 	}
 	names, unfit := topics.Divided(ctx, c, names)
+	for _, n := range []string{names.Nodes, names.Labels, names.Predictions} {
+		if unfit == nil && g.OnLine("partitions") && have[n] != t.Partitions {
+			unfit = flags.Usagef("--partitions %d: topic %s is there with %d, and stays so, as a producer would send keys elsewhere: "+
+				"leave the flag out", t.Partitions, n, have[n])
+		}
+	}
 	type row struct {
 		Topic      string `json:"topic"`
 		Partitions int    `json:"partitions"`

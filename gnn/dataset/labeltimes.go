@@ -144,7 +144,8 @@ func (d *Dataset) setLabelTimes(times []float64) error {
 	before, labelled := 0, d.Labelled()
 	for v, y := range d.Labels {
 		if y != Unlabelled && math.IsNaN(times[v]) {
-			return fmt.Errorf("the label of node %.80q has no time: give one, or never for one that is only scored", d.IDs.String(int32(v)))
+			return fmt.Errorf("row %d: the label of node %.80q has no time: give one, or never for one that is only scored", v+1,
+				d.IDs.String(int32(v)))
 		}
 		if times[v] < d.Time[v] {
 			if before++; 2*before > labelled {

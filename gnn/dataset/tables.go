@@ -86,7 +86,7 @@ func openTables(f folder) (*Dataset, error) {
 	}
 	d.IDs, d.Edges = idsOf(n.ids), e.edges
 	if err := d.setLabelTimes(n.labelTimes); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
+		return nil, fmt.Errorf("%s%s %w", f.path("nodes"), strings.Join(f.present("nodes"), ""), err)
 	}
 	d.Mark(e.kinds, e.marks)
 	if d.Keys != nil {

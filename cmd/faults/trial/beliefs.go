@@ -9,7 +9,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // clockAhead has a hundred records of one producer come 55 minutes ahead, where ten minutes are kept: nothing expires.
@@ -66,15 +68,64 @@ func mirrored(ctx context.Context, v *served) {
 	v.halt()
 	v.endTransactions(ctx)
 	v.out = v.newSender(ctx)
-	n := v.names
-	for _, topic := range []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.ToLabel, n.DeadLetters, n.Ledger} {
-		v.replace(ctx, topic, v.records(ctx, topic))
-	}
+	v.copied(ctx)
 	v.refuses(ctx, "gvbll rebase --restored")
 	must(v.gvbll(ctx, "rebase", "--restored", "--model", v.setup.Model, "--state-dir", filepath.Join(v.dir, "a")))
 	v.begin(ctx)
 	v.more(ctx, 50)
 	v.finished(ctx)
+}
+
+// copied has all topics be copies of themselves.
+func (v *served) copied(ctx context.Context) {
+	n := v.names
+	for _, topic := range []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.ToLabel, n.DeadLetters, n.Ledger} {
+		v.replace(ctx, topic, v.records(ctx, topic))
+	}
+}
+
+// cellsMirrored is mirrored of a graph of three cells, which one worker has.
+func cellsMirrored(ctx context.Context, v *served) {
+	const cells = 3
+	g := v.setup.divided(ctx, unique("mirrored-cells"), topics.Layout{Cells: cells, Replication: -1})
+	of := g.served(ctx)
+	defer of.end()
+	f := &fleet{graph: g, sent: make([]int, cells)}
+	some := func(rounds int, send func([]kafka.Record) error) {
+		for range rounds {
+			for cell, n := range f.sent {
+				x := &v.setup.Items[n]
+				of.out.put(g.names.Nodes, wire.AppendKey(nil, x.Node.ID), wire.AppendNode(nil, &x.Node), cell)
+				f.sent[cell]++
+			}
+			must(send(of.out.records))
+			of.out.records = of.out.records[:0]
+		}
+	}
+	plain := func(records []kafka.Record) error { return of.out.producer.SendAgain(ctx, records) }
+	inputs := need(v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.prefix}))
+	w := f.startWorker(0)
+	some(20, func(records []kafka.Record) error { return inputs.Commit(ctx, records, "", nil) })
+	some(1, plain) // behind the last marker, which is in no window
+	f.drain(ctx)
+	must(w.stop())
+	of.copied(ctx)
+	w = f.startWorker(0)
+	await(ctx, drainTimeout, func() (missing string) {
+		if w.logged("gvbll rebase --restored") {
+			return ""
+		}
+		return "the worker does not say what to do: " + w.lastLine()
+	})
+	_ = w.stop() // it may have ended
+	must(g.gvbll(ctx, "rebase", "--restored", "--model", v.setup.Model))
+	w = f.startWorker(0)
+	some(20, plain)
+	f.drain(ctx)
+	must(w.stop())
+	if f.judge(ctx); f.found.verdict.Err() != nil {
+		fail("%d lost, %d twice: %v", f.found.Lost, f.found.Duplicated, f.found.Wrong)
+	}
 }
 
 // compacted has brokers take no record of the ledger without a key, and drop all but the newest of each.

@@ -41,7 +41,7 @@ const workersOfCells = 3
 // audit agrees with all.
 func Cells(ctx context.Context, s *Setup, cells, kills, rate int) (found *celled, err error) {
 	defer catch(&err)
-	g := s.divided(ctx, "cells", topics.Layout{Cells: cells, Replication: -1})
+	g := s.divided(ctx, unique("cells"), topics.Layout{Cells: cells, Replication: -1})
 	defer g.end()
 	f := &fleet{graph: g, sent: make([]int, cells), found: celled{Cells: cells, Workers: workersOfCells, Kills: kills, Rate: rate}}
 	f.rng = rand.New(rand.NewPCG(s.Seed, 1))

@@ -28,9 +28,18 @@ func (s *Setup) Prepare(ctx context.Context, broker, tool string, encoder gnn.Ki
 	}
 	s.makeNodes(ctx, encoder, nodes, promote)
 	s.Cluster = newCluster(broker, tool, filepath.Join(s.Dir, "kafka"))
-	s.Brokers = s.Cluster.addresses()
-	s.Client = need(kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers, ClientID: "faults"}))
+	s.connect(ctx)
 	return nil
+}
+
+// connect connects to the cluster.
+func (s *Setup) connect(ctx context.Context) {
+	s.Brokers = s.Cluster.addresses()
+	cfg := kafka.Config{Brokers: s.Brokers, ClientID: "faults"}
+	if s.login != nil {
+		cfg.SASL = need(kafka.SASL("plain", rootUser, func() (string, error) { return password, nil }))
+	}
+	s.Client = need(kafka.Dial(ctx, cfg))
 }
 
 // Close ends the cluster.

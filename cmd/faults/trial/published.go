@@ -54,7 +54,7 @@ type attempt struct {
 // endTransactions ends transactions that killed workers left open, by starting a new
 // session of their producers. No worker may be running.
 func (g *graph) endTransactions(ctx context.Context) {
-	need(g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.names.Ledger}))
+	need(g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.names.Ledger, TransactionTimeout: 10 * time.Second}))
 }
 
 // read reads what was published, and records which of the wanted nodes were not predicted
@@ -180,9 +180,9 @@ func (g *graph) readAll(ctx context.Context, topic string, f func(*kgo.Record)) 
 			from[at.Partition], left[at.Partition] = kgo.NewOffset().At(b.First), true
 		}
 	}
-	c := need(kgo.NewClient(kgo.SeedBrokers(g.setup.Brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	c := g.setup.client(kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), // the last record of a partition may be one
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from})))
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
 	defer c.Close()
 	for len(left) > 0 {
 		fetches := c.PollFetches(ctx)

@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
@@ -35,7 +38,14 @@ type Setup struct {
 	Cluster          cluster
 	Brokers          []string // addresses of the cluster
 	Client           *kafka.Client
-	Dir              string // for checkpoints and logs
+	access           []string  // flags by which commands log in
+	login            []kgo.Opt // the same for clients of franz-go
+	Dir              string    // for checkpoints and logs
+}
+
+// client returns a client of franz-go.
+func (s *Setup) client(options ...kgo.Opt) *kgo.Client {
+	return need(kgo.NewClient(slices.Concat([]kgo.Opt{kgo.SeedBrokers(s.Brokers...)}, s.login, options)...))
 }
 
 // session is the workers' session timeout, the shortest that test brokers allow.
@@ -64,12 +74,14 @@ func (g *graph) end() {
 
 // newGraph creates the topics of a graph, whose prefix begins with the name.
 func (s *Setup) newGraph(ctx context.Context, name string) *graph {
-	return s.divided(ctx, name, topics.Layout{Partitions: partitions, Replication: -1})
+	return s.divided(ctx, unique(name), topics.Layout{Partitions: partitions, Replication: -1})
 }
 
-// divided does so with a layout.
-func (s *Setup) divided(ctx context.Context, name string, layout topics.Layout) *graph {
-	prefix := fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9)
+// unique returns a prefix that begins with the name.
+func unique(name string) string { return fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9) }
+
+// divided creates the topics of a graph with a layout.
+func (s *Setup) divided(ctx context.Context, prefix string, layout topics.Layout) *graph {
 	names := need(topics.Under(prefix))
 	need(topics.Create(ctx, s.Client, names, layout))
 	names = need(topics.Divided(ctx, s.Client, names))
@@ -186,7 +198,8 @@ func (g *graph) audit(ctx context.Context) error {
 
 // gvbll runs a command on the graph.
 func (g *graph) gvbll(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, g.setup.Program, append(args, "--brokers", strings.Join(g.setup.Brokers, ","), "--prefix", g.prefix)...)
+	args = append(append(args, "--brokers", strings.Join(g.setup.Brokers, ","), "--prefix", g.prefix), g.setup.access...)
+	cmd := exec.CommandContext(ctx, g.setup.Program, args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("gvbll %s: %w: %s", args[0], err, out[max(len(out)-500, 0):]) // progress comes before it
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -34,7 +33,13 @@ var scenarios = []scenario{
 	{name: "a producer's clock is ahead", play: clockAhead},
 	{name: "an operator resets the group's offsets", play: offsetsReset},
 	{name: "all is restored from a mirror with other offsets", play: mirrored},
+	{name: "all cells are restored from a mirror", play: cellsMirrored},
 	{name: "compaction is turned on for the ledger", nodes: 1, play: compacted},
+	{name: "a flood of names of unknown fields", play: namesFlood},
+	{name: "an older volume comes back, and producers send again", play: olderVolume},
+	{name: "a second cluster has the same prefix and folder of bases", play: secondCluster},
+	{name: "transactions may last a few seconds only", play: shortTransactions},
+	{name: "a password is changed, rights are taken away and given back", play: rightsTaken},
 	{name: "calls are answered once, whoever dies", play: called},
 }
 
@@ -80,8 +85,12 @@ func World(ctx context.Context, s *Setup, only string) (found *played, err error
 
 // newServed makes the topics of a graph whose prefix begins with the name.
 func (s *Setup) newServed(ctx context.Context, name string) *served {
-	g := s.newGraph(ctx, name)
-	return &served{graph: g, admin: need(kadm.NewOptClient(kgo.SeedBrokers(s.Brokers...))), out: g.newSender(ctx)}
+	return s.newGraph(ctx, name).served(ctx)
+}
+
+// served returns the graph with a sender.
+func (g *graph) served(ctx context.Context) *served {
+	return &served{graph: g, admin: kadm.NewClient(g.setup.client()), out: g.newSender(ctx)}
 }
 
 // served is a graph with a sender and one worker, which runs at times.

@@ -23,6 +23,7 @@ type Data struct {
 	TrainShare float64 `help:"@data_train_share" default:"0"`
 	TrainUntil string  `help:"@data_train_until" placeholder:"TIME"`
 	LabelDelay Delay   `help:"@data_label_delay" placeholder:"30d"`
+	Nodes      int     `kong:"-"` // of the synthetic graph, 0 for 6,000
 	Steps      int     `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0"`
 }
 
@@ -146,6 +147,7 @@ func (f Data) graph() (*dataset.Dataset, error) {
 	if f.Steps > 0 {
 		c.Steps = f.Steps
 	}
+	c.Nodes = cmp.Or(f.Nodes, c.Nodes)
 	d, _, err := dataset.Drift(c)
 	return d, SettingError(err)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/blocks"
@@ -62,13 +63,16 @@ func terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*
 }
 
 // AsWritten returns the settings with which a ledger goes on: those given, but one that 1.0.0 began keeps its rules of
-// reading events and its clock of --keep. An epoch that begins for another reason, with rebase, has those of this program.
+// reading events, its clock of --keep and its sets. An epoch that begins for another reason, with rebase, has those of this program.
 func AsWritten(
 	ctx context.Context, c *kafka.Client, p flags.Process, names topics.Names, cfg pipeline.Config, rebase bool, models ...*model.Model,
 ) (pipeline.Config, error) {
 	newest, err := ledger.Newest(ctx, c, names.LedgerAt())
 	first := cfg
-	first.FirstReading, first.Keep.Median = true, false
+	first.Reading.First, first.Keep.Median = true, false
+	if first.Coverage.Per == parts.PerFloor {
+		first.Coverage.Per = parts.PerNone
+	}
 	then := terms(p, names, first, models...)
 	if newest == nil || err != nil || newest.Settings == cfg.Effective(models...).Settings().Hash() {
 		return cfg, err
