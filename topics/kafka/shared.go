@@ -244,6 +244,7 @@ func (w *sharedWire) of(a *ask, before map[TopicPartition]*held) *rawAnswer {
 			own.RecordBatches = bytes[from:len(bytes):len(bytes)]
 		} else if h := before[at]; h != nil && h.answered {
 			own = h.last
+			own.Partition = at.Partition // it may not have been mentioned yet
 		} else {
 			return
 		}

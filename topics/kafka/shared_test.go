@@ -122,3 +122,13 @@ func (c *countedConn) Close() error {
 	c.open.Add(-1)
 	return c.Conn.Close()
 }
+
+// TestUnmentionedPartition: a partition of a session that no answer has mentioned yet is answered for under its own number.
+func TestUnmentionedPartition(t *testing.T) {
+	at := TopicPartition{"in", 7}
+	a := &ask{topics: []kmsg.FetchRequestTopic{{Topic: at.Topic, Partitions: []kmsg.FetchRequestTopicPartition{{Partition: at.Partition}}}}}
+	got := (&sharedWire{}).of(a, map[TopicPartition]*held{at: {told: true, answered: true}}).Response.(*kmsg.FetchResponse)
+	if len(got.Topics) != 1 || len(got.Topics[0].Partitions) != 1 || got.Topics[0].Partitions[0].Partition != at.Partition {
+		t.Errorf("answered %+v, want partition %d", got.Topics, at.Partition)
+	}
+}
