@@ -59,6 +59,7 @@ var advice = []struct {
 		{"gvbll_class_probability_total", "Far from the bin's positives: this class's probability is wrong."},
 		{"gvbll_class_rows_from_total", "What a threshold at the bin acts on."},
 		{"gvbll_class_positives_from_total", "Divided by the one before, its precision; by the one of bin 0, its recall."},
+		{"gvbll_class_average_precision", "Falls: fewer of those ranked first are of the class. Of so few labels it moves by some hundredths by chance."},
 		{"gvbll_slice_labels_total", "Divides the next two. One part alone is bad: look at who sends it."},
 		{"gvbll_slice_correct_total", "Low at degree 0: neighbours are missing; in fresh neighbourhoods: the graph drifts."},
 		{"gvbll_slice_confidence_total", "Above `gvbll_slice_correct_total`: overconfident there."},
@@ -222,23 +223,28 @@ func metricsPage(t *testing.T) string {
 			return
 		}
 		delete(families, name)
-		labels := make([]string, 0, 3)
+		var labels []string
 		for _, l := range f.Metric[0].Label {
-			labels = append(labels, "`"+l.GetName()+"`")
+			labels = append(labels, l.GetName())
 		}
-		of := strings.ToLower(f.GetType().String())
-		if len(labels) > 0 {
-			of += " by " + strings.Join(labels, ", ")
+		series := name
+		if labels != nil {
+			series += "{" + strings.Join(labels, ",") + "}"
+		}
+		of := ""
+		if f.GetType() == dto.MetricType_HISTOGRAM {
+			of = " (histogram)"
 		}
 		if advice != "" {
 			advice = " *" + advice + "*"
 		}
-		fmt.Fprintf(&b, "- `%s`, %s: %s%s\n", name, of, f.GetHelp(), advice)
+		fmt.Fprintf(&b, "- `%s`%s: %s%s\n", series, of, f.GetHelp(), advice)
 	}
 	b.WriteString(`# Metrics
 
 Every metric of ` + "`/metrics`" + `, and in italics what to do when it looks bad; made by
-` + "`go test ./charts -run TestMetricsPage -update`" + `. Names that begin with ` + "`Gvbll`" + ` are alerts: [runbook.md](runbook.md).
+` + "`go test ./charts -run TestMetricsPage -update`" + `. Names that begin with ` + "`Gvbll`" + ` are alerts: [runbook.md](runbook.md);
+in braces stand labels; counters end in ` + "`_total`" + `, what is no histogram is a gauge.
 
 - Only the owner of a graph counts. Sum counters over instances: the sum survives a takeover. A standby sets its gauges at its
   start and not again: select the owner's with ` + "`and on (cluster, graph, job, instance) (gvbll_owner == 1)`" + `.
@@ -306,7 +312,7 @@ right for over the hour, ` + "`graph:gvbll_majority:ratio1h`" + `. Precision and
     sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d]))
       / on (graph, class) group_left () (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
 
-All are of what was served, against the first label of a node. Binning costs less than .005 where a class has a few hundred labels.
+All are of what was served, against the first label of a node. Binning costs less than .005 where a class has a few hundred labels; of fewer, ` + "`gvbll_class_average_precision`" + ` is exact.
 ` + "`gvbll status --json`, `gvbll report`" + ` and the page compute the same from the same counts, of up to eight classes.
 
 `
@@ -408,21 +414,27 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	now := time.Now()
 	metrics.RegisterCells(described, func(time.Time) []metrics.Cell { return []metrics.Cell{{Owner: true, LastLabel: &now}} })
 	out := &event.Outcome{
-		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}, Act: new(bool)}},
-		Labelled:       []event.Labelled{{Delay: 1000}},
-		Watched:        []int32{0},
-		AsTrained:      []int32{1},
-		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1, Step: 1}},
-		Shadow:         &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
-		UnknownClasses: []string{"born"},
-		Drift:          &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
-		Coverage:       &event.Coverage{Labels: []event.Covered{{Held: true}}},
-		Cohorts:        &event.Cohorts{By: "country", Values: []string{"FR"}, Odd: []uint64{1}},
-		Attributes:     &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
+		Predictions: []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}, Act: new(bool)}},
+		Labelled:    []event.Labelled{{Delay: 1000}},
+		Watched:     []int32{0},
+		AsTrained:   []int32{1},
+		Heads:       []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1, Step: 1}},
+		Shadow:      &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
+		Drift:       &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
+		Coverage:    &event.Coverage{Labels: []event.Covered{{Held: true}}},
+		Cohorts:     &event.Cohorts{By: "country", Values: []string{"FR"}, Odd: []uint64{1}},
+		Odd: event.Odd{
+			Classes:    []string{"born"},
+			Attributes: &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
+		},
 	}
 	schema := &attributes.Schema{Attributes: []attributes.Attribute{{Name: "amount", Kind: attributes.Number, SD: 1}}}
-	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a"}, Training: model.Training{Labels: []int{1}}}}, &model.Model{ID: "b"})
+	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a", "b"}, Training: model.Training{Labels: []int{1, 1}}}}, &model.Model{ID: "b"})
 	m.Observe(out)
+	for i := range 60 {
+		labels := []event.Labelled{{Class: int32(i % 2)}}
+		m.Observe(&event.Outcome{Labelled: labels, Watched: out.Watched, Heads: []event.Head{{Name: "online", Scores: make([]event.Score, 1)}}})
+	}
 	m.Trial("b", 20, 40, 1.5)
 	m.ShowShadow("b", []pipeline.Summary{{Head: "online"}})
 	m.Show(out, []pipeline.Summary{{Head: "online"}})

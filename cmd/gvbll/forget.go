@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
@@ -50,7 +50,7 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 			return flags.Usagef("an empty id names no node")
 		}
 		ids = append(ids, event.ID{Str: text})
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
+		if n, ok := spelling.Integer(text); ok {
 			ids = append(ids, event.ID{Num: n})
 		}
 	}

@@ -212,7 +212,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if w.Models != "" {
 		set.Folder = service.NewModelFolder(w.Models)
 	}
-	if schemas != nil && cfg.FirstReading {
+	if schemas != nil && cfg.Reading.First {
 		return flags.Usagef("--registry: gvbll 1.0.0 began this ledger, and read no records in Avro or Protobuf: begin an epoch " +
 			"with 'gvbll rebase' first (docs/upgrade.md)")
 	}

@@ -80,16 +80,12 @@ var acted = figure.Family{
 
 // DeclareActing declares the text of an Acting.
 func DeclareActing(l *setting.List, text *string) {
-	check := func(text string) error {
-		_, err := ParseActing(text)
-		return err
-	}
-	l.AddText(setting.Setting{
+	setting.AddText(l, setting.Setting{
 		Name: "act", Group: "sets", Kept: setting.Optional, Placeholder: "class=NAME,...",
 		Help: "Say in every prediction whether to act on it: class=fraud,capacity=50/h on the 50 most probable an " +
 			"hour (or s, m, d), class=fraud,cost=100:1 where missing one costs 100 times acting in vain " +
 			"(docs/transactions.md).",
-	}, text, check)
+	}, text, ParseActing)
 }
 
 // Actor is the observer that says of every prediction whether to act on it. With a capacity K, it
@@ -179,12 +175,11 @@ func (a *Actor) Scored(out *event.Outcome) {
 
 // Follow replaces what was said of a window's arrivals by what another model, which serves, has published.
 func (a *Actor) Follow(published []event.Prediction, number func(event.ID) (int32, bool)) {
-	for i := range published {
-		v, there := number(published[i].Node)
-		if slot, waits := a.pending.Nodes.SlotOf(v); there && waits && published[i].Act != nil {
-			a.keep(slot, *published[i].Act)
+	eachWaiting(published, a.pending, number, func(slot int32, p *event.Prediction) {
+		if p.Act != nil {
+			a.keep(slot, *p.Act)
 		}
-	}
+	})
 }
 
 func (a *Actor) keep(slot int32, act bool) {

@@ -266,12 +266,7 @@ func (a *Asker) scored(out *event.Outcome) {
 // Follow replaces what was chosen among a window's arrivals by what another model, which serves, has
 // published.
 func (a *Asker) Follow(published []event.Prediction, number func(event.ID) (int32, bool)) {
-	for i := range published {
-		v, there := number(published[i].Node)
-		if slot, waits := a.pending.Nodes.SlotOf(v); there && waits {
-			a.kept.Set(slot, []float32{published[i].Asked})
-		}
-	}
+	eachWaiting(published, a.pending, number, func(slot int32, p *event.Prediction) { a.kept.Set(slot, []float32{p.Asked}) })
 }
 
 // state declares the sums, and the probabilities of pending nodes.

@@ -89,16 +89,12 @@ func (b By) Unknown(m *model.Model) string {
 
 // DeclareBy declares the text of a By.
 func DeclareBy(l *setting.List, text *string) {
-	check := func(text string) error {
-		_, err := ParseBy(text)
-		return err
-	}
-	l.AddText(setting.Setting{
+	setting.AddText(l, setting.Setting{
 		Name: "by", Group: "sets", Kept: setting.Optional, Placeholder: "ATTRIBUTE,...",
 		Help: "Tell scores apart by the values of an attribute, or id: for what ids have before a colon: the first " +
 			"10 that come, or values=N. class=NAME: one more class whose ranking metrics have. Such as " +
 			"country,values=5,class=fraud.",
-	}, text, check)
+	}, text, ParseBy)
 }
 
 // ofOthers counts the labels whose nodes have no cohort of their own.

@@ -74,20 +74,12 @@ func (c *Coverage) Declare(l *setting.List) {
 			"each class is missed at most 1.5 times as often; ,groups=none has one threshold alone, ,groups=class one for each class.",
 		Value: setting.Func(c.targetText, c.parseTarget),
 	})
-	limits := []setting.Pair{{Name: "confidence", Value: &c.MinConfidence}, {Name: "set-size", Value: &c.MaxSize}}
 	l.Add(setting.Setting{
 		Name: "abstain", Group: "sets", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
 		Help: "Mark predictions to abstain from: below a confidence, or with a set that is larger or empty, such " +
 			"as confidence=0.3,set-size=4.",
-		Value: setting.Func(func() string { return setting.JoinPairs(limits...) }, func(text string) error {
-			if c.MinConfidence, c.MaxSize = 0, 0; text == "" {
-				return nil
-			}
-			if err := setting.ParsePairs(text, limits...); err != nil {
-				return err
-			}
-			return c.checkLimits()
-		}),
+		Value: setting.Pairs(func() error { return c.checkLimits() },
+			setting.Pair{Name: "confidence", Value: &c.MinConfidence}, setting.Pair{Name: "set-size", Value: &c.MaxSize}),
 		Idle: func() string {
 			if c.Target == 0 {
 				return "no effect without sets: add --coverage, such as 0.9"

@@ -57,15 +57,11 @@ func ParseReasoning(text string) (r Reasoning, err error) {
 
 // DeclareReasoning declares the text of a Reasoning. acting is that of an [Acting].
 func DeclareReasoning(l *setting.List, text, acting *string) {
-	check := func(text string) error {
-		_, err := ParseReasoning(text)
-		return err
-	}
-	l.AddText(setting.Setting{
+	setting.AddText(l, setting.Setting{
 		Name: "reasons", Group: "sets", Kept: setting.Optional, Placeholder: "N,...",
 		Help: "Say in predictions which N things moved them most (docs/reasons.md): 3 in all, 3,acted in those to " +
 			"act on, 3,fraud>0.2 or 3,fraud<0.2 in those with such a probability.",
-	}, text, check)
+	}, text, ParseReasoning)
 	l.Check(func() error {
 		if r, err := ParseReasoning(*text); err == nil && r.Acted && *acting == "" {
 			return fmt.Errorf("reasons %s: nothing is acted on: add --act, such as class=fraud,capacity=50/h, or give %d", *text, r.Most)

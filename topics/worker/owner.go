@@ -224,7 +224,7 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Terms: ledger.Terms{Settings: settings.Hash},
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(), Taken: o.replay.Inputs.Taken(),
-		Figures: out.Figures.Kept(), Reasons: reasons(out), Changes: ledger.Changes(out.Drift), Unmet: ledger.UnmetOf(out.Unmet),
+		Figures: out.Figures.Kept(), Reasons: reasons(out), Changes: ledger.Changes(out.Drift), Unmet: ledger.UnmetOf(out.Odd.Unmet),
 		Schemas:  o.replay.Inputs.Schemas.TakeFresh(),
 		Forgot:   c.forgot,
 		Attempt:  c.attempt,
@@ -242,8 +242,8 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 	}
 	if o.cfg.Models.Attributes != nil {
 		record.Attributes = o.cfg.Models.Attributes(out)
-		if out.Attributes != nil {
-			record.Unknown = out.Attributes.Unknown
+		if out.Odd.Attributes != nil {
+			record.Unknown = out.Odd.Attributes.Unknown
 		}
 	}
 	if s := out.Shadow; s != nil {

@@ -56,7 +56,7 @@ func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg.Local.Workers, cfg.BFloat16, cfg.Local.Reserve, cfg.MaxPending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
+	cfg.Local.Workers, cfg.BFloat16, cfg.Local.Reserve, cfg.Bounds.Pending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
 	cfg.Keep.Median = true // service.AsWritten has what a ledger of before has
 	cfg, err = ValidSettings(cfg)
 	if err != nil {
@@ -66,7 +66,7 @@ func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	return cfg, models, checkModel(g, cfg.Head, models[0], cfg.Map)
+	return cfg, models, checkModel(g, cfg.Head, models[0], cfg.Reading.Map)
 }
 
 // rowsFlag says how the graph's vectors are kept. Its text is their format and then, after a

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -145,7 +146,7 @@ func inCell(w *event.Window, cell int32) error {
 // inGraph returns the id that a node has in its own cell.
 func inGraph(id event.ID) event.ID {
 	_, text, _ := strings.Cut(id.Str, "/")
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && isInteger(text) {
+	if n, ok := spelling.Integer(text); ok {
 		return event.ID{Num: n}
 	}
 	if own, err := strconv.Unquote(text); err == nil && text[0] == '"' {
@@ -156,14 +157,8 @@ func inGraph(id event.ID) event.ID {
 
 // spelled returns an id as text, in quotes if it is a string that would be read as something else.
 func spelled(id event.ID) string {
-	if id.Str != "" && (id.Str[0] == '"' || isInteger(id.Str)) {
+	if _, isInteger := spelling.Integer(id.Str); isInteger || strings.HasPrefix(id.Str, `"`) {
 		return strconv.Quote(id.Str)
 	}
 	return id.String()
-}
-
-// isInteger reports whether a text is an integer as programs write it.
-func isInteger(text string) bool {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return err == nil && strconv.FormatInt(n, 10) == text
 }

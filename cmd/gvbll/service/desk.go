@@ -78,15 +78,15 @@ func newDesk(ctx context.Context, c *kafka.Client, set Setup, classes func() []s
 		return nil, fmt.Errorf("--decide: %w", err)
 	}
 	var m *wire.Map
-	if set.Config.Map != "" {
+	if set.Config.Reading.Map != "" {
 		var err error
-		if m, err = wire.ParseMap(set.Config.Map); err != nil {
+		if m, err = wire.ParseMap(set.Config.Reading.Map); err != nil {
 			return nil, err
 		}
 	}
 	return &desk{
 		client: c, names: set.Names, log: set.Process.Log, classes: classes,
-		decoder: func() *wire.Decoder { return &wire.Decoder{Map: m, First: set.Config.FirstReading} },
+		decoder: func() *wire.Decoder { return &wire.Decoder{Map: m, First: set.Config.Reading.First} },
 		sends:   make(chan sending, mostCalls), searching: make(chan struct{}, 1),
 		waiting: make(map[string][]*call), answers: make(map[event.ID]answer),
 		calls: metrics.NewCalls(set.Web.Registry),

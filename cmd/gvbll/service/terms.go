@@ -69,7 +69,7 @@ func AsWritten(
 ) (pipeline.Config, error) {
 	newest, err := ledger.Newest(ctx, c, names.LedgerAt())
 	first := cfg
-	first.FirstReading, first.Keep.Median = true, false
+	first.Reading.First, first.Keep.Median = true, false
 	if first.Coverage.Per == parts.PerFloor {
 		first.Coverage.Per = parts.PerNone
 	}
