@@ -50,11 +50,11 @@ func ReadCells(ctx context.Context, g Graph, prefix string, last time.Duration, 
 // readsAtOnce is how many cells are read beside each other.
 const readsAtOnce = 8
 
-// Wrong says what is wrong first, "" for nothing.
-func (c *Cells) Wrong() string {
+// Worst says what is wrong first, "" for nothing.
+func (c *Cells) Worst() string {
 	for number, s := range c.Cells {
-		if len(s.Wrong) > 0 {
-			return fmt.Sprintf("cell %d: %s", number, s.Wrong[0].What)
+		if worst := s.Worst(); worst != "" {
+			return fmt.Sprintf("cell %d: %s", number, worst)
 		}
 	}
 	return ""

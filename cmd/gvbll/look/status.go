@@ -453,8 +453,13 @@ func (s *Status) waiting() (n int64) {
 	return n
 }
 
-// PrintJSON prints the status for programs.
-func (s *Status) PrintJSON(out io.Writer) error { return flags.PrintJSON(out, s) }
+// Worst says what is wrong first, "" for nothing.
+func (s *Status) Worst() string {
+	if len(s.Wrong) == 0 {
+		return ""
+	}
+	return s.Wrong[0].What
+}
 
 // Print prints the status for people.
 func (s *Status) Print(out io.Writer) error {
