@@ -56,11 +56,13 @@ func testReasons(t *testing.T, sh *shell) {
 		t.Errorf("the audit found %+v, want every window proved", found)
 	}
 	_, text, _ := g.command("tail", "--no-follow")
-	if n := strings.Count(text, "  act  why fraud: "); n != explained {
+	if n := strings.Count(text, "\n  why fraud: "); n != explained {
 		t.Errorf("tail says %d times why, want %d:\n%s", n, explained, text)
 	}
 	_, text, _ = g.command("status")
-	if want := "predictions with reasons"; !strings.Contains(text, want) {
-		t.Errorf("status does not say %q:\n%s", want, text)
+	for _, want := range []string{"predictions with reasons", "what moved the newest predictions most: ", "why fraud: "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("status does not say %q:\n%s", want, text)
+		}
 	}
 }

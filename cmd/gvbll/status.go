@@ -74,13 +74,15 @@ func (c statusCmd) print(p flags.Process, st interface {
 	Worst() string // of what is wrong, "" for nothing
 },
 ) error {
-	print := st.Print
+	wrong := st.Worst()
 	if c.JSON {
-		print = func(out io.Writer) error { return flags.PrintJSON(out, st) }
+		if err := flags.PrintJSON(p.Out, st); err != nil || wrong == "" {
+			return err
+		}
+		return errors.New("something is wrong: " + wrong)
 	}
-	err := print(p.Out)
-	if wrong := st.Worst(); err == nil && wrong != "" {
-		err = errors.New("something is wrong: " + wrong)
+	if err := st.Print(p.Out); err != nil || wrong == "" {
+		return err
 	}
-	return err
+	return errors.New("something is wrong: see above")
 }
