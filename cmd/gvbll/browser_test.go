@@ -218,8 +218,14 @@ func TestLivePage(t *testing.T) {
 	b.do(t, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile), chromedp.Reload())
 	value[int](t, b, loaded)
 	b.fits(t, "the page")
-	if below := value[float64](t, b, `document.querySelector("#healthy").parentElement.getBoundingClientRect().bottom`); below > 844 {
+	below := value[float64](t, b, `Math.max(...[...document.querySelectorAll(".questions p")].map(p => p.getBoundingClientRect().bottom))`)
+	if below > 844 {
 		t.Errorf("on a phone the three answers end %v pixels below the top, want them on the first screen", below)
+	}
+	for _, chart := range value[[][2]float64](t, b, `[...document.querySelectorAll(".questions svg")].map(c => c.getBoundingClientRect()).map(r => [r.top, r.width])`) {
+		if chart[0] < below || chart[1] < 340 {
+			t.Errorf("on a phone a chart of the answers begins at %v and is %v wide, want it below %v, as wide as the page", chart[0], chart[1], below)
+		}
 	}
 	b.picture(t, "page-phone.png")
 
