@@ -162,6 +162,9 @@ func TestLivePage(t *testing.T) {
 		}
 	}
 	b.picture(t, "page-light.png")
+	b.do(t, chromedp.EmulateViewport(1120, 620)) // README has what is seen first
+	b.pictureOf(t, "page-first.png", chromedp.CaptureScreenshot())
+	b.do(t, chromedp.EmulateViewport(1400, 900))
 
 	// The weights of the pool are the API's, each with a bar of its size.
 	var learned struct {
@@ -392,11 +395,16 @@ func TestWorkerPage(t *testing.T) {
 // picture saves a screenshot in the folder that GVBLL_SCREENSHOTS names, if it is set.
 func (b *browser) picture(t *testing.T, name string) {
 	t.Helper()
+	b.pictureOf(t, name, chromedp.FullScreenshot(100))
+}
+
+func (b *browser) pictureOf(t *testing.T, name string, taken chromedp.Action[[]byte]) {
+	t.Helper()
 	dir := os.Getenv("GVBLL_SCREENSHOTS")
 	if dir == "" {
 		return
 	}
-	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	png, err := chromedp.Run(b.ctx, taken)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, name), png, 0o644))
 }

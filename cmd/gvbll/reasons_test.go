@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,6 +59,11 @@ func testReasons(t *testing.T, sh *shell) {
 	_, text, _ := g.command("tail", "--no-follow")
 	if n := strings.Count(text, "\n  why fraud: "); n != explained {
 		t.Errorf("tail says %d times why, want %d:\n%s", n, explained, text)
+	}
+	report := filepath.Join(t.TempDir(), "report.html")
+	g.command("report", "--out", report)
+	if html, err := os.ReadFile(report); err != nil || !strings.Contains(string(html), "<p>what moved the newest predictions most: ") {
+		t.Errorf("the report does not say what moved predictions: %v", err)
 	}
 	_, text, _ = g.command("status")
 	for _, want := range []string{"predictions with reasons", "what moved the newest predictions most: ", "why fraud: "} {

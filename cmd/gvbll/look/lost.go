@@ -22,29 +22,29 @@ const (
 )
 
 // lostPredictions says how many of the newest predictions in the ledger
-// the topic does not have, "" if it has all, and what moved those that it has. What retention took does not count.
-func lostPredictions(ctx context.Context, g Graph) (lost string, why *reasons, err error) {
+// the topic does not have, "" if it has all. What retention took does not count.
+func lostPredictions(ctx context.Context, g Graph) (string, error) {
 	windows, err := newestWindows(ctx, g)
 	if err != nil || len(windows) == 0 {
-		return "", nil, err
+		return "", err
 	}
 	// Brokers show the end of a transaction in one partition before another.
 	const tries, pause = 3, time.Second
 	for try := 1; ; try++ {
-		had, lost, why, err := g.comparePredictions(ctx, windows)
+		had, lost, err := g.comparePredictions(ctx, windows)
 		if errors.Is(err, kafkago.TopicAuthorizationFailed) {
-			return "", nil, nil
+			return "", nil
 		}
 		if lost <= 0 || err != nil {
-			return "", why, err
+			return "", err
 		}
 		if try == tries {
 			return fmt.Sprintf("of the %d predictions of windows %d to %d, %s has lost %d: 'gvbll audit' names the "+
 				"first; restore the topic from a backup or a mirror, no worker publishes them again", had,
-				windows[0].Window, windows[len(windows)-1].Window, g.Names.Predictions, lost), why, nil
+				windows[0].Window, windows[len(windows)-1].Window, g.Names.Predictions, lost), nil
 		}
 		if err := kafka.Sleep(ctx, pause); err != nil {
-			return "", nil, err
+			return "", err
 		}
 	}
 }
@@ -75,36 +75,33 @@ func newestWindows(ctx context.Context, g Graph) (windows []*ledger.Record, err 
 
 // comparePredictions returns how many predictions the ledger has in the windows, and how many of
 // them are not in the topic: none where retention may have taken them.
-func (g Graph) comparePredictions(ctx context.Context, windows []*ledger.Record) (had, lost int, why *reasons, err error) {
+func (g Graph) comparePredictions(ctx context.Context, windows []*ledger.Record) (had, lost int, err error) {
 	bounds, err := g.Client.Offsets(ctx, g.Names.Predictions)
 	if err != nil {
-		return 0, 0, nil, err
+		return 0, 0, err
 	}
 	from, err := g.Client.OffsetsAt(ctx, g.Names.Predictions, windows[0].Stepped)
 	if err != nil {
-		return 0, 0, nil, err
+		return 0, 0, err
 	}
-	gone := false
 	for at, b := range bounds {
-		gone = gone || b.First > 0 && from[at] <= b.First
+		if b.First > 0 && from[at] <= b.First {
+			return 0, 0, nil
+		}
 	}
 	there := make(map[int64]int) // by window
 	err = g.Client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
 		var p event.Prediction
 		if wire.DecodePrediction(r.Value, &p) == nil {
 			there[p.Window]++
-			why = why.with(&p)
 		}
 		return true
 	})
-	if gone {
-		return 0, 0, why, err
-	}
 	for _, r := range windows {
 		n := r.Predictions + r.Revisions
 		had, lost = had+n, lost+max(n-there[r.Window], 0)
 	}
-	return had, lost, why, err
+	return had, lost, err
 }
 
 // refusal says why no worker of a graph with so many windows starts, as far as the logs tell: "" if they do not.

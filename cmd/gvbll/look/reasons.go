@@ -2,11 +2,18 @@ package look
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // reasons sum up what moved the newest predictions.
@@ -21,6 +28,38 @@ type reasons struct {
 type first struct {
 	What        string `json:"what"` // such as "key card"
 	Predictions int    `json:"predictions"`
+}
+
+// reasonsIn returns the reasons of the newest predictions of a time, nil where there are none, or where the topic may not be read.
+func (g Graph) reasonsIn(ctx context.Context, from, to time.Time) (r *reasons, err error) {
+	bounds, err := g.Client.Offsets(ctx, g.Names.Predictions)
+	if err != nil {
+		return nil, err
+	}
+	begin, err := g.Client.OffsetsAt(ctx, g.Names.Predictions, from)
+	if err != nil {
+		return nil, err
+	}
+	end, err := g.Client.OffsetsAt(ctx, g.Names.Predictions, to)
+	if err != nil {
+		return nil, err
+	}
+	for at, b := range bounds {
+		b.End = min(end[at], b.End)
+		bounds[at] = b
+		begin[at] = max(begin[at], b.End-predictionsCompared/int64(len(bounds)))
+	}
+	err = g.Client.ReadTo(ctx, begin, bounds, func(record *kafka.Record) bool {
+		var p event.Prediction
+		if wire.DecodePrediction(record.Value, &p) == nil {
+			r = r.with(&p)
+		}
+		return true
+	})
+	if errors.Is(err, kafkago.TopicAuthorizationFailed) {
+		return nil, nil
+	}
+	return r, err
 }
 
 // with adds a prediction, which may have none. A nil one is empty.

@@ -175,8 +175,13 @@ func ReadStatus(
 		if s.Lag, err = lagOf(ctx, g.Client, g.Names); err != nil {
 			return nil, err
 		}
-		if s.evidence.lost, s.Reasons, err = lostPredictions(ctx, g); err != nil {
+		if s.evidence.lost, err = lostPredictions(ctx, g); err != nil {
 			return nil, err
+		}
+		if s.Last.Figures.Of(parts.Reasoned) > 0 {
+			if s.Reasons, err = g.reasonsIn(ctx, s.at.Add(-last), s.at); err != nil {
+				return nil, err
+			}
 		}
 		if s.evidence.refuses, err = refusal(ctx, g, s.Windows); err != nil {
 			return nil, err
