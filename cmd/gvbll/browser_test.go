@@ -162,7 +162,7 @@ func TestLivePage(t *testing.T) {
 		}
 	}
 	b.picture(t, "page-light.png")
-	b.do(t, chromedp.EmulateViewport(1120, 620)) // README has what is seen first
+	b.do(t, chromedp.EmulateViewport(1120, 650)) // README has what is seen first
 	b.pictureOf(t, "page-first.png", chromedp.CaptureScreenshot())
 	b.do(t, chromedp.EmulateViewport(1400, 900))
 

@@ -106,7 +106,13 @@ func (c *Cells) Print(out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	for _, worker := range slices.Sorted(maps.Keys(has)) {
-		fold(out, "", 2, fmt.Sprintf("%s owns %s, stands by for %s", worker, ranges(has[worker][0]), ranges(has[worker][1])))
+		var roles []string
+		for role, cells := range has[worker] {
+			if len(cells) > 0 {
+				roles = append(roles, []string{"owns ", "stands by for "}[role]+ranges(cells))
+			}
+		}
+		fold(out, "", 2, worker+" "+strings.Join(roles, ", "))
 	}
 	if len(alone) > 0 {
 		fold(out, "", 2, "no worker stands by for "+ranges(alone))
@@ -138,9 +144,6 @@ func ranges(cells []int) string {
 			text += "-" + strconv.Itoa(cells[i-1])
 		}
 		list = append(list, text)
-	}
-	if list == nil {
-		return "none"
 	}
 	return strings.Join(list, ", ")
 }

@@ -145,7 +145,7 @@ func TestCellsFit(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"http://worker-a.example:8473 owns 0-3, stands by for none\n", "http://worker-b.example:8474 owns none, stands by for 0-2, 4\n",
+		"http://worker-a.example:8473 owns 0-3\n", "http://worker-b.example:8474 stands by for 0-2, 4\n",
 		"no worker stands by for 3\n", "wrong: cell 4: 1 workers run, and none owns the graph",
 	} {
 		if !strings.Contains(b.String(), want) {
