@@ -340,8 +340,8 @@ func TestThresholds(t *testing.T) {
 		{"posterior", "Clipped weights", "graph_head:gvbll_posterior_clipped:ratio15m > ", "0.2"},
 		{"stream", "Work that waits", "graph:gvbll_input_lag_seconds:estimate > ", "60"},
 		{"posterior", "Labels apart", "graph:gvbll_labels_apart:ratio1h > ", "0.5"},
-		{"stream", "Waits for Kafka", "graph:gvbll_kafka_waiting:seconds > ", "60"},
-		{"stream", "Standby lag", "max by (cluster, graph) (time() - (gvbll_behind_timestamp_seconds > 0)) > ", "60"},
+		{"stream", "Waits for Kafka, and standbys", "graph:gvbll_kafka_waiting:seconds > ", "60"},
+		{"stream", "Waits for Kafka, and standbys", "max by (cluster, graph) (time() - (gvbll_behind_timestamp_seconds > 0)) > ", "60"},
 		{"stream", "Age of the newest checkpoint", "instance:gvbll_checkpoint_age:seconds > ", "3600"},
 	} {
 		if !regexp.MustCompile(regexp.QuoteMeta(c.rule+c.bound) + `\b`).MatchString(rules) {
@@ -474,7 +474,7 @@ func TestFewPanels(t *testing.T) {
 	closed := map[string][]string{
 		"calibration": {"The model in the shadow", "Members of the pool", "By the value", "By slice of the graph", "Sets of classes", "Labels that were asked for"},
 		"posterior":   {"The online head"},
-		"stream":      {"What is withheld", "Attributes", "Departures and forgetting", "Bases"},
+		"stream":      {"Calls that decide", "Cells", "Attributes", "Departures and forgetting", "Bases"},
 		"graphs":      nil,
 	}
 	panels := 0

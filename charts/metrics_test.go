@@ -42,135 +42,143 @@ var advice = []struct {
 }{
 	{"Scores of what was served", [][2]string{
 		{"gvbll_scored_labels_total", "Rate 0: no labels come, `GvbllLabelsStopped`."},
-		{"gvbll_correct_labels_total", "Divided by `gvbll_scored_labels_total`, the accuracy. Falls for static too: the data changed; for online alone: `GvbllOnlineWorse`."},
-		{"gvbll_log_loss_nats_total", "Divided by `gvbll_scored_labels_total`, the NLL. A jump at a single label is a confident error."},
-		{"gvbll_brier_score_total", "As the log loss, but single labels weigh less."},
-		{"gvbll_log_loss_gain_squares_total", "Gives the standard error of the gain: a gain below two of them is none."},
-		{"gvbll_prequential", "For recent scores, take rates of the counters. Of the owner only."},
+		{"gvbll_correct_labels_total", "Divided by the labels, the accuracy. Falls for static too: the data changed; for online alone: `GvbllOnlineWorse`."},
+		{"gvbll_log_loss_nats_total", "Divided by the labels, the NLL."},
+		{"gvbll_brier_score_total", ""},
+		{"gvbll_log_loss_gain_squares_total", "Gives the standard error of the gain."},
+		{"gvbll_prequential", "Of the owner only. For recent scores, take rates of the counters."},
 		{"gvbll_prequential_labels", "Few: these scores mean little."},
 		{"gvbll_calibration_predictions_total", "With the next two, ECE and reliability: `GvbllCalibrationOff`."},
-		{"gvbll_calibration_correct_total", "Divided by the one before: how often predictions of this confidence were right."},
-		{"gvbll_calibration_confidence_total", "Divided by the first: their mean confidence. Above the accuracy: overconfident."},
-		{"gvbll_labelled_classes_total", "The largest divided by their sum is the accuracy of always saying the most frequent class: an accuracy no higher is worth nothing."},
-		{"gvbll_static_predicted_classes_total", "Far from `gvbll_labelled_classes_total` and from `gvbll_training_share`, too: labels of some classes alone, `GvbllLabelsApart`."},
-		{"gvbll_training_share", "No series: the model is of an earlier program."},
-		{"gvbll_class_rows_total", "With the next four: AUC, average precision, what a threshold catches, calibration of one class: `GvbllClassWorse`."},
-		{"gvbll_class_positives_total", "Their sum is the number of labels of the class. Few: its scores mean little."},
-		{"gvbll_class_probability_total", "Far from the positives of the bin: the probability of this class is wrong."},
-		{"gvbll_class_rows_from_total", "How many nodes are acted on where the probability is at least the bin's."},
-		{"gvbll_class_positives_from_total", "Divided by the one before, the precision of that; divided by the one of bin 0, its recall."},
-		{"gvbll_slice_labels_total", "Divides the next two: accuracy and confidence of a part of the graph. One part alone is bad: look at who sends it."},
-		{"gvbll_slice_correct_total", "Low at degree 0: neighbours are missing. Low in fresh neighbourhoods: the graph drifts."},
+		{"gvbll_calibration_correct_total", ""},
+		{"gvbll_calibration_confidence_total", "Above the correct ones: overconfident."},
+		{"gvbll_labelled_classes_total", "The largest share is the accuracy of always saying the most frequent class."},
+		{"gvbll_static_predicted_classes_total", "Far from the labels' classes: `GvbllLabelsApart`."},
+		{"gvbll_training_share", ""},
+		{"gvbll_class_rows_total", "With the next four, AUC, average precision and what a threshold catches: `GvbllClassWorse`."},
+		{"gvbll_class_positives_total", "Few: scores of the class mean little."},
+		{"gvbll_class_probability_total", "Far from the bin's positives: this class's probability is wrong."},
+		{"gvbll_class_rows_from_total", "What a threshold at the bin acts on."},
+		{"gvbll_class_positives_from_total", "Divided by the one before, its precision; by the one of bin 0, its recall."},
+		{"gvbll_slice_labels_total", "Divides the next two. One part alone is bad: look at who sends it."},
+		{"gvbll_slice_correct_total", "Low at degree 0: neighbours are missing; in fresh neighbourhoods: the graph drifts."},
 		{"gvbll_slice_confidence_total", "Above `gvbll_slice_correct_total`: overconfident there."},
-		{"gvbll_cohort_labels_total", "Most are (others): the attribute of `--by` has too many values, such as an id."},
-		{"gvbll_cohort_correct_total", "Divided by these labels, the accuracy of a value. Low for one of them: it is rare in training, or its data changed."},
-		{"gvbll_cohort_log_loss_nats_total", "Divided by these labels, the NLL of a value."},
-		{"gvbll_cohort_set_covered_total", "Divided by these labels, the coverage of a value; 0 without `--coverage`."},
-		{"gvbll_cohort_acted_labels_total", "Caught divided by caught and missed is the recall of acting for a value; 0 without `--act`."},
-		{"gvbll_cohort_score", "`ece` above `ece_chance`: probabilities are wrong for this value, though perhaps right for all."},
+		{"gvbll_cohort_labels_total", "Most are (others): the attribute has too many values, such as an id."},
+		{"gvbll_cohort_correct_total", "Low for one value: it is rare in training, or its data changed."},
+		{"gvbll_cohort_log_loss_nats_total", ""},
+		{"gvbll_cohort_set_covered_total", ""},
+		{"gvbll_cohort_acted_labels_total", ""},
+		{"gvbll_cohort_score", "`ece` above `ece_chance`: probabilities are wrong for this value."},
 	}},
 	{"The pool of heads", [][2]string{
-		{"gvbll_pool_weight", "Near 0 or below: the head adds nothing to the others. All weights move when the data changes."},
-		{"gvbll_pool_share", "`product` has biases that follow the shares of the classes, `product-flat` has none. A head with a large share does better alone than with the others."},
+		{"gvbll_pool_weight", "Near 0 or below: the head adds nothing to the others."},
+		{"gvbll_pool_share", "Large for a head: it does better alone than with the others."},
 		{"gvbll_pool_bias", "Far from 0: the class is more or less frequent than the heads believe."},
 		{"gvbll_pool_label_rate", "Only there with `--label-rates`."},
-		{"gvbll_pool_regret_nats", "Above a few nats and rising: one head alone would do better; compare their scores. Below 0 is normal."},
+		{"gvbll_pool_regret_nats", "Above a few nats and rising: one head alone would do better."},
 	}},
 	{"Predictions, before any label", [][2]string{
 		{"gvbll_predictions_total", "Rate 0 while nodes arrive: `GvbllCommitsStopped`, `GvbllNoOwner`."},
 		{"gvbll_revisions_total", "At `--rescore-limit` in every window: nodes wait. Raise it, or `--rescore after=N`."},
 		{"gvbll_predicted_classes_total", "One class takes over: `GvbllPredictionsShifted`."},
 		{"gvbll_prediction_confidence", "All low: arrivals are unlike the training data. All high while accuracy falls: `GvbllCalibrationOff`."},
-		{"gvbll_uncertainty_nats_total", "Epistemic rises: the posterior knows too little here, and labels would help. Aleatoric rises: the data is ambiguous."},
-		{"gvbll_prediction_age_seconds", "High while step and commit times are low: producers send late, or there is a backlog. `GvbllLatencyBurn`. An exemplar has the trace that a record's header `traceparent` names."},
+		{"gvbll_uncertainty_nats_total", "Epistemic rises: labels would help. Aleatoric rises: the data is ambiguous."},
+		{"gvbll_prediction_age_seconds", "`GvbllLatencyBurn`. High while step and commit times are low: producers send late, or a backlog. Exemplars have the trace of `traceparent`."},
 	}},
 	{"Labels", [][2]string{
-		{"gvbll_last_label_timestamp_seconds", "Longer ago than labels are wont to stay away: `GvbllLabelsStopped`. The newest of all workers counts."},
-		{"gvbll_label_delay_seconds", "Rises: learning is late by as much. Longer than predictions are kept: they expire unlabelled."},
+		{"gvbll_last_label_timestamp_seconds", "`GvbllLabelsStopped`. The newest of all workers counts."},
+		{"gvbll_label_delay_seconds", "Longer than predictions are kept: they expire unlabelled."},
 	}},
 	{"The graph and its events", [][2]string{
-		{"gvbll_unknown_fields_total", "A misspelt name: the field has no effect. The log has a record."},
-		{"gvbll_refused_events_total", "`GvbllDeadLettersRising`; [hostile-input.md](hostile-input.md) explains each reason."},
+		{"gvbll_unknown_fields_total", "A misspelt name; the log has a record."},
+		{"gvbll_refused_events_total", "`GvbllDeadLettersRising`; [reasons](hostile-input.md)."},
 		{"gvbll_unknown_class_labels_total", "`GvbllUnknownClass`. Series of the first 64 names; \"(other)\" has the rest."},
 		{"gvbll_late_events_total", "Raise `lateness` of `--watermark`, or correct the producer's clock."},
-		{"gvbll_forget_seconds", "It grows with the history: forget many nodes in one command, and keep a standby if queries must be answered meanwhile."},
-		{"gvbll_forgotten_nodes_total", "Grows though nobody asked for it: check who may write to the commands topic."},
+		{"gvbll_forget_seconds", "It grows with the history: forget many nodes in one command."},
+		{"gvbll_forgotten_nodes_total", "Nobody asked for it: check who may write to the commands topic."},
 		{"gvbll_forget_distance", "Large: the forgotten nodes had taught the model much."},
 		{"gvbll_early_events_total", "A producer's clock is ahead by over an hour."},
 	}},
 	{"The posterior", [][2]string{
-		{"gvbll_posterior_batches_total", "Rate 0 while labels come: nothing is learned; the log says why."},
-		{"gvbll_posterior_step_norm", "Rises and stays high: batches contradict each other, or features changed their scale."},
+		{"gvbll_posterior_batches_total", "Rate 0 while labels come: the log says why."},
+		{"gvbll_posterior_step_norm", "Stays high: batches contradict each other, or features changed their scale."},
 		{"gvbll_posterior_clipped_entries_total", "`GvbllPosteriorAtClip`."},
 		{"gvbll_posterior_anchor_distance", "Climbs without end: with `--head paper`, set `--beta` above 0."},
-		{"gvbll_posterior_anchor_kl_nats", "As the distance; a loss of precision shows here too."},
-		{"gvbll_posterior_entries", "Constant for a model; the share of clipped entries is computed with it."},
+		{"gvbll_posterior_anchor_kl_nats", ""},
+		{"gvbll_posterior_entries", ""},
 	}},
 	{"Models", [][2]string{
 		{"gvbll_model_info", "No series with `part=\"shadow\"`: the owner runs without `--shadow`."},
-		{"gvbll_trial_labels", "Stands still: no labels come, or the model is still being loaded. Needed 0: `gvbll promote` decides."},
-		{"gvbll_trial_lead_nats", "Above 0: the model on trial is better. Divided by the labels compared: by how much its NLL is lower."},
-		{"gvbll_promotions_total", "Moves though nobody ran `gvbll promote`: check who may write to the commands topic."},
+		{"gvbll_trial_labels", "Stands still: no labels, or the model is being loaded."},
+		{"gvbll_trial_lead_nats", "Above 0: the model on trial is better."},
+		{"gvbll_promotions_total", "Nobody ran `gvbll promote`: check who may write to the commands topic."},
 		{"gvbll_shadow_labels_total", "As `gvbll_scored_labels_total`."},
-		{"gvbll_shadow_correct_labels_total", "Divided by `gvbll_shadow_labels_total`, above the serving model's accuracy: `gvbll promote`."},
-		{"gvbll_shadow_log_loss_nats_total", "Divided by `gvbll_shadow_labels_total`, below the serving model's NLL: `gvbll promote`."},
+		{"gvbll_shadow_correct_labels_total", ""},
+		{"gvbll_shadow_log_loss_nats_total", "NLL below the serving model's: `gvbll promote`."},
 		{"gvbll_shadow_brier_score_total", "As the one before."},
 		{"gvbll_shadow_prequential", "As `gvbll_prequential`. Of the owner only."},
 		{"gvbll_shadow_prequential_labels", "Few: these scores mean little."},
 	}},
 	{"Drift, sets and fallback", [][2]string{
 		{"gvbll_drift_changes_total", "Worse: `GvbllDriftFound`. Other: `GvbllDriftUnlabelled`. See [coverage.md](coverage.md#drift-detectors)."},
-		{"gvbll_drift_rise_nats", "Large in adwin-static and small in adwin: the data changed, and the heads keep up. `GvbllDriftFound` names it."},
-		{"gvbll_drift_score", "Divided by the threshold, near 1 and rising: a change that is not yet certain. Of the owner only. ADWIN has none."},
+		{"gvbll_drift_rise_nats", "`GvbllDriftFound`. Large in adwin-static alone: the heads keep up."},
+		{"gvbll_drift_score", "Near the threshold and rising: a change that is not yet certain. ADWIN has none."},
 		{"gvbll_drift_threshold", "0: the reference of 512 rows of embeddings is not complete yet."},
-		{"gvbll_drift_accuracy", "Estimated below realised: what is served now is right less often than what was labelled so far. Confidence above both: overconfident."},
+		{"gvbll_drift_accuracy", "Estimated below realised: what is served now is right less often. Confidence above both: overconfident."},
 		{"gvbll_drift_ece", "Estimated above realised: as for accuracy. Both high: `GvbllCalibrationOff`."},
 		{"gvbll_drift_log_loss_nats", "Rises in steps, one at each change."},
 		{"gvbll_set_labels_total", "No series: no sets are served, see `--coverage`."},
-		{"gvbll_set_covered_total", "Divided by `gvbll_set_labels_total`, the realised coverage: `GvbllCoverageOff`."},
-		{"gvbll_set_classes_total", "Divided by `gvbll_set_labels_total`, the mean size of a set. Large: the model is unsure."},
-		{"gvbll_abstentions_total", "Divided by predictions, the share not to act on. `empty-set` or `low-confidence` rises: arrivals are unlike what was learned."},
-		{"gvbll_set_coverage_target", "The realised coverage should be near it."},
+		{"gvbll_set_covered_total", "Divided by the labels, the realised coverage: `GvbllCoverageOff`."},
+		{"gvbll_set_classes_total", "Divided by the labels, the mean size of a set."},
+		{"gvbll_abstentions_total", "`empty-set` or `low-confidence` rises: arrivals are unlike what was learned."},
+		{"gvbll_set_coverage_target", ""},
 		{"gvbll_fallback", "1: `GvbllFallback`. Of the owner only."},
-		{"gvbll_fallback_lead_nats", "Rises: learning makes predictions worse. At the threshold the model as trained takes over."},
+		{"gvbll_fallback_lead_nats", "Rises: learning makes predictions worse."},
 	}},
 	{"Features by name", [][2]string{
 		{"gvbll_attribute_rows_total", "No series of attributes: the model has no schema, see docs/data.md."},
-		{"gvbll_attribute_values_total", "Divided by the rows it is a share. Gaps or others far above training: a producer changed, or the world: `GvbllAttributeShifted`. Of the first 64 attributes."},
-		{"gvbll_attribute_standard_deviations_total", "Above less below, divided by the rows, is how far the mean moved: far is `GvbllAttributeShifted`."},
-		{"gvbll_attribute_trained_share", "What the shares of gaps and others should be near."},
-		{"gvbll_attribute_odd_labels_total", "More of all labels than `gvbll_attribute_odd_trained_share`: the attribute shifted."},
-		{"gvbll_attribute_odd_log_loss_nats_total", "Divided by these labels, above the NLL of the others: the shift costs; the board has how much."},
-		{"gvbll_attribute_odd_trained_share", "Not a fault: what to compare with."},
-		{"gvbll_attributes_unknown_total", "Rises: a producer sends a name that training did not have, perhaps misspelt."},
+		{"gvbll_attribute_values_total", "Far above training: `GvbllAttributeShifted`. Of the first 64 attributes."},
+		{"gvbll_attribute_standard_deviations_total", "Above less below, by the rows, is how far the mean moved: `GvbllAttributeShifted`."},
+		{"gvbll_attribute_trained_share", ""},
+		{"gvbll_attribute_odd_labels_total", "More than in training: the attribute shifted."},
+		{"gvbll_attribute_odd_log_loss_nats_total", "Above the NLL of the others: the shift costs."},
+		{"gvbll_attribute_odd_trained_share", ""},
+		{"gvbll_attributes_unknown_total", "A name that training did not have, perhaps misspelt."},
 	}},
 	{"Windows and transactions", [][2]string{
 		{"gvbll_windows_total", "Many `full`: the watermark does not advance, because a partition is behind or `lateness` of `--watermark` is too long."},
-		{"gvbll_window_number", "Level instances differ, as they are not scraped at once: see `gvbll_behind_timestamp_seconds`."},
-		{"gvbll_window_longest_seconds", "`GvbllCommitsStopped` allows for so much, and `GvbllLagGrowing` is silent above 300."},
+		{"gvbll_window_number", ""},
+		{"gvbll_window_longest_seconds", "`GvbllLagGrowing` is silent above 300."},
 		{"gvbll_windows_replayed_total", "Stands still on a standby: `GvbllStandbyBehind`."},
-		{"gvbll_window_arrivals", "All at `--window`: there is a backlog. All at 1: a longer `--linger` costs less."},
-		{"gvbll_window_step_seconds", "The rate of its sum is the share of busy time: near 1, no headroom is left. Rises without more arrivals in a window: nodes with very many neighbours, or too little processor time."},
+		{"gvbll_window_arrivals", "All at `--window`: a backlog. All at 1: a longer `--linger` costs less."},
+		{"gvbll_window_step_seconds", "The rate of its sum is the share of busy time: near 1, no headroom is left. Rises without more arrivals: hubs, or too little processor time."},
 		{"gvbll_transactions_total", "Rate 0 while events wait: `GvbllCommitsStopped`."},
-		{"gvbll_transaction_retries_total", "A few now and then: a partition's leader moved. Steadily: the broker is in trouble."},
-		{"gvbll_commit_seconds", "High: the broker's disks or replicas are slow. A longer `--commit-interval` needs fewer transactions."},
-		{"gvbll_last_commit_timestamp_seconds", "Old is normal while no events come; otherwise `GvbllCommitsStopped`."},
+		{"gvbll_transaction_retries_total", "Steadily: the broker is in trouble."},
+		{"gvbll_commit_seconds", "High: the broker is slow. A longer `--commit-interval` needs fewer."},
+		{"gvbll_last_commit_timestamp_seconds", "Old while events come: `GvbllCommitsStopped`."},
 		{"gvbll_input_lag_records", "`GvbllLagGrowing`. Of the owner only."},
-		{"gvbll_input_withheld_records", "Above 0 for more than a transaction takes: `GvbllInputWithheld`. Of the owner only."},
-		{"gvbll_kafka_waiting_seconds", "Above 0 on every worker: nothing is served, `GvbllNoBroker`. `quota`: `GvbllThrottled`."},
-		{"gvbll_kafka_throttled_seconds_total", "Rate near 1: a quota of the brokers (`consumer_byte_rate`, `producer_byte_rate`, `request_percentage`) holds this worker up all of the time."},
-		{"gvbll_topic_at_risk", "`GvbllTopicAtRisk`. No series: nothing is at risk, or the client may not read the settings, which the log says."},
+		{"gvbll_input_withheld_records", "`GvbllInputWithheld`. Of the owner only."},
+		{"gvbll_kafka_waiting_seconds", "Above 0 on every worker: `GvbllNoBroker`; `quota`: `GvbllThrottled`."},
+		{"gvbll_kafka_throttled_seconds_total", "Rate near 1: `GvbllThrottled`."},
+		{"gvbll_topic_at_risk", "`GvbllTopicAtRisk`. No series: nothing is at risk, or the client may not read the settings."},
 	}},
 	{"Calls, with --decide", [][2]string{
-		{"gvbll_decide_calls_total", "Many late: `--linger`, `--commit-interval` or the lag. Busy: more calls than the stream serves. Old: clients send ids again."},
-		{"gvbll_decide_seconds", "Above the commit interval and `--linger` by half: see the windows' time and the lag."},
+		{"gvbll_decide_calls_total", "Late: `--linger`, `--commit-interval` or the lag. Busy: too many calls. Old: clients send ids again."},
+		{"gvbll_decide_seconds", "Far above the commit interval and `--linger`: the windows' time, or the lag."},
+	}},
+	{"Cells, of a graph of several", [][2]string{
+		{"gvbll_cells", "Owners of all workers together are fewer than the graph's cells: `GvbllNoOwner` names one. Counters of such a worker are sums over its cells; gauges of one cell are left out."},
+		{"gvbll_cell_owner", "Sum 0 for a cell: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
+		{"gvbll_cell_lag_seconds", "Rises: `GvbllLagGrowing` names cell and worker. More workers: an [autoscaler](kubernetes.md#cells) does it."},
+		{"gvbll_cell_nodes", "One cell has most of the nodes: its memory and its pace are those of one worker."},
+		{"gvbll_cell_last_label_timestamp_seconds", "Long ago: labels of this tenant stopped, `GvbllCellOff`."},
+		{"gvbll_cell_verdict_points", "Below -1 or above 10: `GvbllCellOff`, though the sums of all cells look right."},
 	}},
 	{"Owner, standbys, checkpoints", [][2]string{
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
 		{"gvbll_behind_timestamp_seconds", "Long ago: `GvbllStandbyBehind`. Of every worker."},
-		{"gvbll_takeover_seconds", "Its count rises often: workers restart or lose their session, see their logs and `--session-timeout`."},
-		{"gvbll_takeover_timestamp_seconds", "The dashboards mark these times."},
-		{"gvbll_recovery_windows", "Many: checkpoints are far apart or were rejected; the log says which."},
+		{"gvbll_takeover_seconds", "Often: workers restart or lose their session (`--session-timeout`)."},
+		{"gvbll_takeover_timestamp_seconds", ""},
+		{"gvbll_recovery_windows", "Many: checkpoints are far apart or were rejected."},
 		{"gvbll_recovery_seconds", "Long: set `--state-dir`, or shorten `--checkpoints every=…`."},
 		{"gvbll_checkpoint_timestamp_seconds", "`GvbllCheckpointOld`."},
 		{"gvbll_checkpoint_bytes", "The volume needs room for `--checkpoints keep=…` of these and one more."},
@@ -179,9 +187,9 @@ var advice = []struct {
 		{"gvbll_base_timestamp_seconds", "`GvbllBaseOld`."},
 		{"gvbll_base_every_seconds", "`GvbllBaseOld` fires after three of these without a base."},
 		{"gvbll_base_bytes", "A start on an empty disk reads so much."},
-		{"gvbll_base_stored_bytes_total", "Far more than changes: see [reliability.md](reliability.md#bases)."},
+		{"gvbll_base_stored_bytes_total", "[What a base costs](reliability.md#bases)."},
 		{"gvbll_base_failures_total", "`GvbllBaseOld`. The log says why."},
-		{"gvbll_needed_offset", "Behind a topic's first offset: records are gone that the oldest base needs, and it is of no use."},
+		{"gvbll_needed_offset", "Behind a topic's first offset: the oldest base is of no use."},
 		{"gvbll_needed_timestamp_seconds", "Near the topic's retention: `GvbllTopicAtRisk`."},
 	}},
 }
@@ -214,20 +222,28 @@ func metricsPage(t *testing.T) string {
 			return
 		}
 		delete(families, name)
-		labels := make([]string, 0, 3)
+		var labels []string
 		for _, l := range f.Metric[0].Label {
-			labels = append(labels, "`"+l.GetName()+"`")
+			labels = append(labels, l.GetName())
 		}
-		of := strings.ToLower(f.GetType().String())
-		if len(labels) > 0 {
-			of += " by " + strings.Join(labels, ", ")
+		series := name
+		if labels != nil {
+			series += "{" + strings.Join(labels, ",") + "}"
 		}
-		fmt.Fprintf(&b, "| `%s` %s | %s | %s |\n", name, of, f.GetHelp(), advice)
+		of := ""
+		if f.GetType() == dto.MetricType_HISTOGRAM {
+			of = " (histogram)"
+		}
+		if advice != "" {
+			advice = " *" + advice + "*"
+		}
+		fmt.Fprintf(&b, "- `%s`%s: %s%s\n", series, of, f.GetHelp(), advice)
 	}
 	b.WriteString(`# Metrics
 
-Every metric of ` + "`/metrics`" + `, and what to do when it looks bad; made by
-` + "`go test ./charts -run TestMetricsPage -update`" + `. Names that begin with ` + "`Gvbll`" + ` are alerts: [runbook.md](runbook.md).
+Every metric of ` + "`/metrics`" + `, and in italics what to do when it looks bad; made by
+` + "`go test ./charts -run TestMetricsPage -update`" + `. Names that begin with ` + "`Gvbll`" + ` are alerts: [runbook.md](runbook.md);
+in braces stand labels; counters end in ` + "`_total`" + `, what is no histogram is a gauge.
 
 - Only the owner of a graph counts. Sum counters over instances: the sum survives a takeover. A standby sets its gauges at its
   start and not again: select the owner's with ` + "`and on (cluster, graph, job, instance) (gvbll_owner == 1)`" + `.
@@ -241,9 +257,9 @@ Every metric of ` + "`/metrics`" + `, and what to do when it looks bad; made by
   ` + "`<prefix>.ledger`" + ` (` + "`kafka_consumergroup_lag`" + `).
 
 `)
-	b.WriteString(calibrationQueries + classQueries)
+	b.WriteString(queries)
 	for _, s := range advice {
-		fmt.Fprintf(&b, "## %s\n\n| metric, type, labels | what it is | when it looks bad |\n|---|---|---|\n", s.section)
+		fmt.Fprintf(&b, "## %s\n\n", s.section)
 		for _, m := range s.metrics {
 			if families[m[0]] == nil {
 				t.Errorf("there is advice on %s, which is not exported", m[0])
@@ -252,8 +268,7 @@ Every metric of ` + "`/metrics`" + `, and what to do when it looks bad; made by
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("## What the engine counts\n\nEach is in the ledger's records, in `gvbll status --json` and on page and report, too.\n\n" +
-		"| metric, type, labels | what it is | when it looks bad |\n|---|---|---|\n")
+	b.WriteString("## What the engine counts\n\nEach is in the ledger's records, in `gvbll status --json` and on page and report, too.\n\n")
 	for _, f := range figure.All() {
 		row("gvbll_"+f.Name, f.Advice)
 	}
@@ -261,13 +276,16 @@ Every metric of ` + "`/metrics`" + `, and what to do when it looks bad; made by
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		t.Errorf("%s is exported, but there is no advice on it", name)
 	}
-	b.WriteString("## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. A worker of a graph\nof several cells has `gvbll_cells` by `role`, owner or standby; its counters are sums over cells, and gauges of one cell are left out. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
+	b.WriteString(ownQueriesText)
+	for _, o := range ownQueries {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.Join(o.metrics, "`, `"), o.why)
+	}
+	b.WriteString("\n## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
 	return b.String()
 }
 
-// calibrationQueries are the section on the ECE. The queries are those of gvbll/rules, over any
-// range.
-const calibrationQueries = `## Calibration, over any range
+// queries are the sections on the ECE and on single classes.
+const queries = `## Calibration, over any range
 
 ECE over all labels of a range, here a day:
 
@@ -275,66 +293,114 @@ ECE over all labels of a range, here a day:
                       - sum by (graph, bin) (increase(gvbll_calibration_confidence_total{serving="true"}[1d]))))
       / (sum by (graph) (increase(gvbll_calibration_predictions_total{serving="true"}[1d])) > 0)
 
-Its chance level, which calibrated probabilities do not exceed by chance with as many labels ([ADR 27](adr/0027-ece-and-chance.md)). An ECE above it
-says that probabilities are wrong; below it, so many labels cannot tell. In a bin of n labels with mean confidence c, the gap has the
-variance n·c·(1-c). As a recording rule ` + "`graph_bin:gap_variance`" + `:
+The [rules](../charts/gvbll/rules/gvbll.yml) have it over the last hour, ` + "`graph:gvbll_served_ece:ratio1h`" + `, and its chance level,
+` + "`graph:gvbll_served_ece_by_chance:bound1h`" + `, which calibrated probabilities do not exceed by chance with as many labels
+([ADR 27](adr/0027-ece-and-chance.md)): copy them with another range. By how many points the first is above the second is
+` + "`graph:gvbll_verdict:points1h`" + `: 0 where it is not, -1 for too few labels to tell, and others where labels cannot tell at all. Never
+average the ECE of short ranges: of few labels it is mostly chance.
 
-    sum by (graph, bin) (increase(gvbll_calibration_confidence_total{serving="true"}[1d]))
-      * clamp_min(1 - sum by (graph, bin) (increase(gvbll_calibration_confidence_total{serving="true"}[1d]))
-                    / (sum by (graph, bin) (increase(gvbll_calibration_predictions_total{serving="true"}[1d])) > 0), 0)
+## Rare classes, over any range
 
-and with it the level:
+The probability of the class that is acted on (` + "`--act`" + `), of those that are named (` + "`--by class=`" + `), and of the two rarest of the
+training nodes, is counted in forty bins of log odds ([ADR 36](adr/0036-rare-classes.md)). Counters say how much is in a bin or above; what is in
+it is that less what is in the next one, which the label ` + "`next`" + ` names. The rules have bins, AUC and average precision over a day, with
+standard errors (` + "`graph_class:gvbll_auc:ratio1d`, `graph_class:gvbll_auc:error1d`" + `), and what always saying the most frequent class would be
+right for over the hour, ` + "`graph:gvbll_majority:ratio1h`" + `. Precision and recall by threshold, the label ` + "`bin`" + `:
 
-    ((2 / pi()) ^ 0.5 * sum by (graph) (sqrt(graph_bin:gap_variance)) + 3 * sqrt((1 - 2 / pi()) * sum by (graph) (graph_bin:gap_variance)))
-      / (sum by (graph) (increase(gvbll_calibration_predictions_total{serving="true"}[1d])) > 0)
+    sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d])) / (sum by (graph, class, bin) (increase(gvbll_class_rows_from_total[1d])) > 0)
+    sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d]))
+      / on (graph, class) group_left () (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
 
-The chart's rules have both over the last hour: ` + "`graph:gvbll_served_ece:ratio1h` and `graph:gvbll_served_ece_by_chance:bound1h`" + `. By how many points
-the first is above the second is ` + "`graph:gvbll_verdict:points1h`" + `: 0 where it is not, -1 for too few labels to tell, and others where labels cannot tell at all
-(charts/gvbll/rules).
-The program computes the same from the same counts (` + "`gvbll status`, `gvbll report`" + `, the page). Never average the ECE of
-short ranges: of few labels it is mostly chance.
-
-`
-
-// classQueries are the section on single classes.
-const classQueries = `## Rare classes, over any range
-
-Accuracy and ECE hardly see a class that is one in 300. The probability of the class that is acted on (` + "`--act`" + `), of those that are named (` + "`--by class=`" + `),
-and of the two rarest of the training nodes, is counted in forty bins of log odds ([ADR 36](adr/0036-rare-classes.md)). Counters say how much is in a bin or above; what is in it is that less
-what is in the next one or above, which the label ` + "`next`" + ` names:
-
-    graph_class_bin:rows_from =      sum by (graph, class, bin, next) (increase(gvbll_class_rows_from_total[1d]))
-    graph_class_bin:positives_from = sum by (graph, class, bin, next) (increase(gvbll_class_positives_from_total[1d]))
-    graph_class_bin:rows = graph_class_bin:rows_from - on (graph, class, next) group_left ()
-        sum by (graph, class, next) (label_replace(graph_class_bin:rows_from, "next", "$1", "bin", "(.+)")) or graph_class_bin:rows_from
-
-and positives likewise. A bin hides the order in it: one of the class is above another one with probability .529, since odds grow by 1.41 in a bin.
-Average precision and AUC over a day and any number of workers:
-
-    sum by (graph, class) (graph_class_bin:positives
-          * (graph_class_bin:positives_from - graph_class_bin:positives / 2 + 0.5)
-          / (graph_class_bin:rows_from - 0.529 * graph_class_bin:rows + 0.029 * graph_class_bin:positives + 0.5))
-      / (sum by (graph, class) (graph_class_bin:positives) > 0)
-
-    sum by (graph, class) ((graph_class_bin:rows - graph_class_bin:positives) * (graph_class_bin:positives_from - 0.471 * graph_class_bin:positives))
-      / (sum by (graph, class) (graph_class_bin:positives) > 0) / (sum by (graph, class) (graph_class_bin:rows - graph_class_bin:positives) > 0)
-
-Precision and recall by threshold, the label ` + "`bin`" + `:
-
-    graph_class_bin:positives_from / (graph_class_bin:rows_from > 0)
-    graph_class_bin:positives_from / on (graph, class) group_left () (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
-
-ECE of a class, and what always saying the most frequent class would be right for:
-
-    sum by (graph, class) (abs(graph_class_bin:positives - sum by (graph, class, bin, next) (increase(gvbll_class_probability_total[1d]))))
-      / (sum by (graph, class) (increase(gvbll_class_rows_total[1d])) > 0)
-    max by (graph) (sum by (graph, class) (increase(gvbll_labelled_classes_total[1d]))) / (sum by (graph) (increase(gvbll_labelled_classes_total[1d])) > 0)
-
-The chart's rules have the bins, AUC and average precision over a day, with standard errors (` + "`graph_class:gvbll_auc:ratio1d`, `graph_class:gvbll_auc:error1d`" + `),
-and the last one over the hour, ` + "`graph:gvbll_majority:ratio1h`" + `. All are of what was served, against the first label of a node. Binning costs less than .005 where a
-class has a few hundred labels. ` + "`gvbll status --json`, `gvbll report`" + ` and the page compute the same from the same counts, of up to eight classes.
+All are of what was served, against the first label of a node. Binning costs less than .005 where a class has a few hundred labels.
+` + "`gvbll status --json`, `gvbll report`" + ` and the page compute the same from the same counts, of up to eight classes.
 
 `
+
+const ownQueriesText = `## On no board
+
+All others are on a panel or in an alert. These are for queries of one's own.
+
+| metric | why it is on no panel |
+|---|---|
+`
+
+// ownQueries are the metrics that are on no panel and in no alert, each with a reason.
+var ownQueries = []struct {
+	why     string
+	metrics []string
+}{
+	{"the NLL says the same, and is there", []string{"gvbll_brier_score_total", "gvbll_shadow_brier_score_total"}},
+	{"panels are of the range that one looks at, from counters; these are since the first window, as `gvbll status` and the page have them", []string{
+		"gvbll_prequential", "gvbll_shadow_prequential", "gvbll_shadow_prequential_labels",
+	}},
+	{"the panel of the shadow compares the NLL; a model is not promoted by its accuracy", []string{"gvbll_shadow_correct_labels_total"}},
+	{"overconfidence of a slice, less labels than a line needs", []string{"gvbll_slice_confidence_total"}},
+	{"for a reader of the paper: the live page draws the posterior and the pool", []string{
+		"gvbll_uncertainty_nats_total", "gvbll_pool_regret_nats", "gvbll_posterior_step_norm", "gvbll_posterior_anchor_distance",
+		"gvbll_posterior_anchor_kl_nats", "gvbll_asked_log_loss_nats_total", "gvbll_asked_weighed_log_loss_nats_total",
+		"gvbll_asked_weight_squares_total", "gvbll_asked_weighed_correct_squares_total",
+	}},
+	{"*Changes found* has what comes of it", []string{"gvbll_drift_score", "gvbll_drift_threshold", "gvbll_drift_log_loss_nats", "gvbll_drift_ece"}},
+	{"for tuning windows; *Latency* and *Busy* have what they cost", []string{"gvbll_windows_total", "gvbll_window_arrivals"}},
+	{"for planning: how long starts, takeovers and forgetting take, and what checkpoints and bases weigh. Where they fail, an alert says so", []string{
+		"gvbll_windows_replayed_total", "gvbll_takeover_seconds", "gvbll_recovery_windows", "gvbll_recovery_seconds", "gvbll_checkpoint_bytes",
+		"gvbll_checkpoint_seconds", "gvbll_base_bytes", "gvbll_base_stored_bytes_total", "gvbll_base_failures_total", "gvbll_forget_seconds",
+		"gvbll_forget_distance",
+	}},
+	{"*Oldest record that is needed* has its age; this is for who deletes records by offset", []string{"gvbll_needed_offset"}},
+	{"how often an option had something to do, which `gvbll status` says in words", []string{
+		"gvbll_features_cleared_total", "gvbll_cohort_others_total", "gvbll_reasons_total",
+	}},
+}
+
+// TestEveryMetricIsSomewhere: a metric is on a panel, or in the rule of an alert, or documented as one for queries of one's own, and not two
+// of these. What a recording rule is computed from is where the rule is.
+func TestEveryMetricIsSomewhere(t *testing.T) {
+	rules := read(t, "gvbll/rules/gvbll.yml")
+	name := regexp.MustCompile(`[\w:]*gvbll_[\w:]+`)
+	recorded, shown := make(map[string]string), ""
+	for _, r := range strings.Split(rules, "      - ")[1:] {
+		if m := regexp.MustCompile(`^record: (\S+)\n`).FindStringSubmatch(r); m != nil {
+			recorded[m[1]] = strings.TrimPrefix(r, m[0])
+		} else {
+			shown += r
+		}
+	}
+	for _, d := range dashboards(t) {
+		for _, p := range d.all() {
+			for _, q := range p.Targets {
+				shown += q.Expr + "\n"
+			}
+		}
+	}
+	shown += strings.Join(found(`"expr": "(.*)",?\n`, read(t, "gvbll/dashboards/calibration.json")), "\n") // annotations
+	seen := make(map[string]bool)
+	for todo := name.FindAllString(shown, -1); len(todo) > 0; {
+		next := todo[len(todo)-1]
+		if todo = todo[:len(todo)-1]; !seen[next] {
+			seen[next] = true
+			todo = append(todo, name.FindAllString(recorded[next], -1)...)
+		}
+	}
+	own := make(map[string]bool)
+	for _, o := range ownQueries {
+		for _, m := range o.metrics {
+			own[m] = true
+		}
+	}
+	all := exported(t)
+	for m, f := range all {
+		on := seen[m] || f.GetType() == dto.MetricType_HISTOGRAM && (seen[m+"_bucket"] || seen[m+"_sum"])
+		if on == own[m] {
+			t.Errorf("%s is on a panel or in an alert: %t, and for queries of one's own: %t", m, on, own[m])
+		}
+	}
+	for m := range own {
+		if all[m] == nil {
+			t.Errorf("%s is not exported", m)
+		}
+	}
+}
 
 // exported returns all metric families of the program. It fails if one has no series,
 // because the outcome here lacks what it counts.
@@ -344,18 +410,22 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	described := &describing{Registerer: reg}
 	m, stream := metrics.New(described), worker.NewMetrics(described)
 	metrics.NewCalls(described).Ended("answered", time.Millisecond, true)
+	now := time.Now()
+	metrics.RegisterCells(described, func(time.Time) []metrics.Cell { return []metrics.Cell{{Owner: true, LastLabel: &now}} })
 	out := &event.Outcome{
-		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}, Act: new(bool)}},
-		Labelled:       []event.Labelled{{Delay: 1000}},
-		Watched:        []int32{0},
-		AsTrained:      []int32{1},
-		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1, Step: 1}},
-		Shadow:         &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
-		UnknownClasses: []string{"born"},
-		Drift:          &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
-		Coverage:       &event.Coverage{Labels: []event.Covered{{Held: true}}},
-		Cohorts:        &event.Cohorts{By: "country", Values: []string{"FR"}, Odd: []uint64{1}},
-		Attributes:     &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
+		Predictions: []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}, Act: new(bool)}},
+		Labelled:    []event.Labelled{{Delay: 1000}},
+		Watched:     []int32{0},
+		AsTrained:   []int32{1},
+		Heads:       []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1, Step: 1}},
+		Shadow:      &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
+		Drift:       &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
+		Coverage:    &event.Coverage{Labels: []event.Covered{{Held: true}}},
+		Cohorts:     &event.Cohorts{By: "country", Values: []string{"FR"}, Odd: []uint64{1}},
+		Odd: event.Odd{
+			Classes:    []string{"born"},
+			Attributes: &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
+		},
 	}
 	schema := &attributes.Schema{Attributes: []attributes.Attribute{{Name: "amount", Kind: attributes.Number, SD: 1}}}
 	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a"}, Training: model.Training{Labels: []int{1}}}}, &model.Model{ID: "b"})
@@ -485,7 +555,7 @@ func TestEveryWaitIsRed(t *testing.T) {
 			reds[value] = o.Color == "red"
 		}
 	}
-	for _, what := range append(slices.Collect(maps.Keys(kafka.Unconnected().Waits())), "replaying") {
+	for _, what := range append(slices.Collect(maps.Keys(new(kafka.Health).Waits())), "replaying") {
 		m := regexp.MustCompile(`points1h{graph="` + what + `"}', value: (-\d+)}`).FindStringSubmatch(cases)
 		if m == nil || !reds[m[1]] || what != "replaying" && !strings.Contains(cases, `what="`+what+`"}', values: '0x5 45+60x5'`) {
 			t.Errorf("%s: the verdict is tested to be %v, want one that is red of %v", what, m, reds)

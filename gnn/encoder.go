@@ -79,14 +79,23 @@ func Load(kind Kind, activation Activation, tensors map[string]safetensors.Tenso
 }
 
 // shape is what all encoders have in common.
+//
+// Its incremental form is that of an encoder whose aggregates, if it has any, are sums of
+// messages, the beginnings of self terms, and whose gather is all that its layers above need.
 type shape struct {
+	kind       Kind
 	width      []int // depth+1 numbers: the features' dimension, then each layer's output
 	activation Activation
+
+	first           projection
+	self, aggregate int // lengths of a row's parts
+	base            int // layer
+	maps            [][]linear
 }
 
 // newShape returns the shape of an encoder that will have the given number of
 // layers and has none yet.
-func newShape(in int, activation Activation, layers int) (shape, error) {
+func newShape(kind Kind, in int, activation Activation, layers int) (shape, error) {
 	if in < 1 {
 		return shape{}, fmt.Errorf("input dimension %d, want at least 1", in)
 	}
@@ -94,8 +103,20 @@ func newShape(in int, activation Activation, layers int) (shape, error) {
 		return shape{}, errors.New("no layers, want at least 1")
 	}
 	activation, err := activation.check()
-	return shape{width: []int{in}, activation: activation}, err
+	return shape{kind: kind, width: []int{in}, activation: activation, maps: make([][]linear, layers)}, err
 }
+
+// named makes an encoder, and says in an error which one it is.
+func named[L, E any](name string, make func(int, Activation, []L) (E, error), in int, activation Activation, layers []L) (E, error) {
+	e, err := make(in, activation, layers)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return e, err
+}
+
+// Kind is the architecture.
+func (s *shape) Kind() Kind { return s.kind }
 
 // Activation follows every layer but the last.
 func (s *shape) Activation() Activation { return s.activation }
@@ -110,7 +131,33 @@ func (s *shape) Out() int { return s.width[len(s.width)-1] }
 // that an embedding depends on.
 func (s *shape) Depth() int { return len(s.width) - 1 }
 
-func (s *shape) widths() []int { return s.width }
+func (s *shape) widths() []int                    { return s.width }
+func (s *shape) rowLayout() (self, aggregate int) { return s.self, s.aggregate }
+func (s *shape) projection() projection           { return s.first }
+func (s *shape) baseLayer() int                   { return s.base }
+func (s *shape) linearMaps(l int) []linear        { return s.maps[l] }
+func (s *shape) messageColumns() int              { return s.aggregate }
+
+func (s *shape) resetAggregate(row []float32) { clear(row[s.self:]) }
+
+func (s *shape) addMessage(row, neighbour []float32) {
+	kernel.Add(row[s.self:], neighbour[:s.aggregate])
+}
+
+func (s *shape) addToHub(aggregate []float64, _, neighbour []float32) { addAll(aggregate, neighbour) }
+
+func (s *shape) prefetchMessages(rows *kernel.Table[float32], neighbours []int32, from, to int) {
+	kernel.Prefetch(rows, neighbours, from, to-from)
+	kernel.Prefetch(rows, neighbours, s.self+from, to-from)
+}
+
+func (s *shape) exchangeMessages(rows *kernel.Table[float32], v int32, neighbours []int32, from, to int) {
+	kernel.Exchange(rows, v, neighbours, from, s.self+from, to-from)
+}
+
+func (s *shape) finishSelf([]float32) {}
+
+func (s *shape) precompute(int, *states) {}
 
 // checkEdges panics unless src and dst are the edges of a graph of n nodes.
 func checkEdges(n int, src, dst []int32) {

@@ -33,11 +33,9 @@ type GATLayer struct {
 type GAT struct {
 	shape
 	layers []GATLayer
-
-	projector []float32 // the first layer's Weightᵀ, In×Heads·Ch
-	// By layer, from the second on, which average states and then project them:
-	scores []linear // a state's AttSrc_k · p_k for every head k, then its AttDst_k · p_k
-	maps   []linear // from each head's mean of states, concatenated, to the output
+	// By layer, from the second on, which average states and then project them: a state's AttSrc_k · p_k
+	// for every head k, then its AttDst_k · p_k.
+	scores []linear
 }
 
 // NewGAT returns an encoder of features of dimension in with the given layers, at
@@ -45,19 +43,15 @@ type GAT struct {
 // weights. It returns an error when shapes do not fit, a weight is not finite, or
 // the activation is unknown.
 func NewGAT(in int, activation Activation, layers ...GATLayer) (*GAT, error) {
-	g, err := newGAT(in, activation, layers)
-	if err != nil {
-		return nil, fmt.Errorf("gat: %w", err)
-	}
-	return g, nil
+	return named("gat", newGAT, in, activation, layers)
 }
 
 func newGAT(in int, activation Activation, layers []GATLayer) (*GAT, error) {
-	shape, err := newShape(in, activation, len(layers))
+	shape, err := newShape(KindGAT, in, activation, len(layers))
 	if err != nil {
 		return nil, err
 	}
-	g := &GAT{shape: shape, scores: make([]linear, len(layers)), maps: make([]linear, len(layers))}
+	g := &GAT{shape: shape, scores: make([]linear, len(layers))}
 	for l, layer := range layers {
 		in, all := g.width[l], len(layer.AttSrc)
 		if layer.Heads < 1 || all == 0 || all%layer.Heads != 0 {
@@ -84,9 +78,10 @@ func newGAT(in int, activation Activation, layers []GATLayer) (*GAT, error) {
 		g.layers = append(g.layers, layer)
 		g.width = append(g.width, out)
 		if l == 0 {
-			g.projector = transpose(layer.Weight, all, in)
+			g.first = projection{weight: transpose(layer.Weight, all, in), in: in, out: all}
+			g.self, g.aggregate = all+2*layer.Heads, all+2*layer.Heads
 		} else {
-			g.scores[l], g.maps[l] = layer.scores(in), layer.headMap(in)
+			g.scores[l], g.maps[l] = layer.scores(in), []linear{layer.headMap(in)}
 		}
 	}
 	return g, nil
@@ -180,9 +175,6 @@ func leaky(a float32) float32 {
 
 // expOf is e^(a-r), rounded to float32 once.
 func expOf(a, r float32) float32 { return float32(elementary.Exp(float64(a) - float64(r))) }
-
-// Kind is gat.
-func (g *GAT) Kind() Kind { return KindGAT }
 
 // Tensors returns the weights under the names that PyTorch Geometric gives them
 // in a state dict: convs.N.lin.weight, convs.N.att_src, convs.N.att_dst and
@@ -298,11 +290,6 @@ func (l *GATLayer) parts(row []float32) gatRow {
 	return r
 }
 
-func (g *GAT) rowLayout() (self, aggregate int) {
-	all, heads := len(g.layers[0].AttSrc), g.layers[0].Heads
-	return all + 2*heads, all + 2*heads
-}
-
 // headroom is how far a score may exceed the reference before the sums are
 // rescaled to that score as the new reference. (Milakov, Gimelshein: Online
 // normalizer calculation for softmax, 2018, rescale at every new maximum: headroom
@@ -310,10 +297,6 @@ func (g *GAT) rowLayout() (self, aggregate int) {
 // 3.4e38. The reference was the score of some term, whose weight was then 1, so
 // what underflows beside it is negligible.
 const headroom = 16
-
-func (g *GAT) projection() projection {
-	return projection{weight: g.projector, in: g.In(), out: len(g.layers[0].AttSrc)}
-}
 
 func (g *GAT) finishSelf(self []float32) {
 	layer := &g.layers[0]
@@ -383,8 +366,7 @@ func (g *GAT) addToHub(aggregate []float64, self, neighbour []float32) {
 func (g *GAT) messageColumns() int { return 1 }
 
 func (g *GAT) prefetchMessages(rows *kernel.Table[float32], neighbours []int32, _, _ int) {
-	self, aggregate := g.rowLayout()
-	kernel.Prefetch(rows, neighbours, 0, self+aggregate)
+	kernel.Prefetch(rows, neighbours, 0, g.self+g.aggregate)
 }
 
 func (g *GAT) exchangeMessages(rows *kernel.Table[float32], v int32, neighbours []int32, _, _ int) {
@@ -394,8 +376,6 @@ func (g *GAT) exchangeMessages(rows *kernel.Table[float32], v int32, neighbours 
 		g.addMessage(rows.Row(u), row)
 	}
 }
-
-func (g *GAT) baseLayer() int { return 0 }
 
 func (g *GAT) baseInput(dst []float32, graph *Graph, v int32, w *workspace) {
 	layer := &g.layers[0]
@@ -429,17 +409,8 @@ func (g *GAT) gather(l int, dst []float32, s *states, at []int32, w *workspace) 
 	}
 }
 
-func (g *GAT) linearMaps(l int) []linear {
-	if l == 0 {
-		return nil
-	}
-	return g.maps[l : l+1]
-}
-
 func loadGAT(d *stateDict, activation Activation) (Encoder, error) {
-	in := 0
-	var layers []GATLayer
-	err := d.layers(func(prefix string) {
+	return loadLayers(d, activation, newGAT, func(prefix string) (GATLayer, int) {
 		name := prefix + "lin.weight"
 		var target []float32
 		if d.has(prefix + "lin_src.weight") {
@@ -457,13 +428,6 @@ func loadGAT(d *stateDict, activation Activation) (Encoder, error) {
 		d.want(prefix+"att_src", s, 1, s[1], s[2])
 		d.want(prefix+"att_dst", t, s...)
 		d.want(name, shape, len(attSrc), shape[1])
-		if len(layers) == 0 {
-			in = shape[1]
-		}
-		layers = append(layers, GATLayer{s[1], w, attSrc, attDst, bias})
+		return GATLayer{s[1], w, attSrc, attDst, bias}, shape[1]
 	})
-	if err != nil {
-		return nil, err
-	}
-	return newGAT(in, activation, layers)
 }

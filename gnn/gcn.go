@@ -27,8 +27,7 @@ type GCNLayer struct {
 type GCN struct {
 	shape
 	layers []GCNLayer
-	maps   []linear // by layer: Weight and Bias
-	weighs bool     // see Weighed
+	weighs bool // see Weighed
 }
 
 // NewGCN returns an encoder of features of dimension in with the given layers, at
@@ -36,15 +35,11 @@ type GCN struct {
 // weights. It returns an error when shapes do not fit, a weight is not finite, or
 // the activation is unknown.
 func NewGCN(in int, activation Activation, layers ...GCNLayer) (*GCN, error) {
-	c, err := newGCN(in, activation, layers)
-	if err != nil {
-		return nil, fmt.Errorf("gcn: %w", err)
-	}
-	return c, nil
+	return named("gcn", newGCN, in, activation, layers)
 }
 
 func newGCN(in int, activation Activation, layers []GCNLayer) (*GCN, error) {
-	shape, err := newShape(in, activation, len(layers))
+	shape, err := newShape(KindGCN, in, activation, len(layers))
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +58,18 @@ func newGCN(in int, activation Activation, layers []GCNLayer) (*GCN, error) {
 		layer = GCNLayer{slices.Clone(layer.Weight), slices.Clone(layer.Bias)}
 		c.layers = append(c.layers, layer)
 		c.width = append(c.width, out)
-		c.maps = append(c.maps, newLinear(layer.Weight, layer.Bias))
+		if m := newLinear(layer.Weight, layer.Bias); l == 0 {
+			c.first = projection{weight: m.weight, in: in, out: out}
+			// A row is Weight·x, the self term alone. An edge changes d at both ends, and with it a factor of
+			// every term in the sums of all their neighbours: no sum could be maintained in constant time, so
+			// they are computed on demand.
+			c.self = out
+		} else {
+			c.maps[l] = []linear{m}
+		}
 	}
 	return c, nil
 }
-
-// Kind is gcn.
-func (c *GCN) Kind() Kind { return KindGCN }
 
 // Weighed returns the encoder with the same layers for edges with weights, which are positive:
 // PyTorch Geometric's edge_weight.
@@ -134,7 +134,7 @@ func (c *GCN) EncodeKinds(x []Vector, src, dst []int32, _ []uint8, weight []floa
 			if l == 0 {
 				project(c, projected.at(i), x[i])
 			} else {
-				kernel.Product(projected.at(i), h.at(i), c.maps[l].weight)
+				kernel.Product(projected.at(i), h.at(i), c.maps[l][0].weight)
 			}
 		}
 		h = newRows(n, c.width[l+1])
@@ -156,31 +156,6 @@ func (c *GCN) EncodeKinds(x []Vector, src, dst []int32, _ []uint8, weight []floa
 
 // inverseRoot is 1/√d of a node whose edges to others have these weights in all.
 func inverseRoot(weights float64) float32 { return float32(1 / math.Sqrt(weights+1)) }
-
-// A row is Weight·x, the self term alone. An edge changes d at both ends, and
-// with it a factor of every term in the sums of all their neighbours: no sum could
-// be maintained in constant time, so they are computed on demand.
-func (c *GCN) rowLayout() (self, aggregate int) { return c.width[1], 0 }
-
-func (c *GCN) projection() projection {
-	return projection{weight: c.maps[0].weight, in: c.In(), out: c.width[1]}
-}
-
-func (c *GCN) finishSelf([]float32) {}
-
-func (c *GCN) resetAggregate([]float32) {}
-
-func (c *GCN) addMessage(_, _ []float32) {}
-
-func (c *GCN) addToHub([]float64, []float32, []float32) {}
-
-func (c *GCN) messageColumns() int { return 0 }
-
-func (c *GCN) prefetchMessages(*kernel.Table[float32], []int32, int, int) {}
-
-func (c *GCN) exchangeMessages(*kernel.Table[float32], int32, []int32, int, int) {}
-
-func (c *GCN) baseLayer() int { return 0 }
 
 func (c *GCN) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
 	if c.weighs {
@@ -242,27 +217,11 @@ func (c *GCN) gatherKinds(dst []float32, g *Graph, v int32, w *workspace) {
 	w.gatherShares(dst, &g.embed.below, w.at)
 }
 
-func (c *GCN) linearMaps(l int) []linear {
-	if l == 0 {
-		return nil
-	}
-	return c.maps[l : l+1]
-}
-
 func loadGCN(d *stateDict, activation Activation) (Encoder, error) {
-	in := 0
-	var layers []GCNLayer
-	err := d.layers(func(prefix string) {
+	return loadLayers(d, activation, newGCN, func(prefix string) (GCNLayer, int) {
 		w, shape := d.tensor(prefix+"lin.weight", 2)
 		b, out := d.tensor(prefix+"bias", 1)
 		d.want(prefix+"lin.weight", shape, out[0], shape[1])
-		if len(layers) == 0 {
-			in = shape[1]
-		}
-		layers = append(layers, GCNLayer{w, b})
+		return GCNLayer{w, b}, shape[1]
 	})
-	if err != nil {
-		return nil, err
-	}
-	return newGCN(in, activation, layers)
 }

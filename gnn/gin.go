@@ -36,15 +36,11 @@ type GIN struct {
 // weights. It returns an error when shapes do not fit, a weight is not finite, or
 // the activation is unknown.
 func NewGIN(in int, activation Activation, layers ...GINLayer) (*GIN, error) {
-	g, err := newGIN(in, activation, layers)
-	if err != nil {
-		return nil, fmt.Errorf("gin: %w", err)
-	}
-	return g, nil
+	return named("gin", newGIN, in, activation, layers)
 }
 
 func newGIN(in int, activation Activation, layers []GINLayer) (*GIN, error) {
-	shape, err := newShape(in, activation, len(layers))
+	shape, err := newShape(KindGIN, in, activation, len(layers))
 	if err != nil {
 		return nil, err
 	}
@@ -73,14 +69,20 @@ func newGIN(in int, activation Activation, layers []GINLayer) (*GIN, error) {
 			width = len(m.Bias)
 		}
 		g.layers = append(g.layers, kept)
-		g.mlps = append(g.mlps, mlp)
+		g.mlps, g.maps[l] = append(g.mlps, mlp), mlp
 		g.width = append(g.width, width)
 	}
+	// With W the first linear map of the first layer, without its bias, a row is
+	//
+	//	W·x              the self term
+	//	Σ_{j ∈ N} W·x_j  the aggregate
+	//
+	// As W is linear, it may be applied before the sum.
+	w := g.mlps[0][0]
+	g.first, g.maps[0] = projection{weight: w.weight, in: in, out: w.out}, g.mlps[0][1:]
+	g.self, g.aggregate = w.out, w.out
 	return g, nil
 }
-
-// Kind is gin.
-func (g *GIN) Kind() Kind { return KindGIN }
 
 // Tensors returns the weights under the names that PyTorch Geometric gives them
 // in a state dict. If every MLP is the one of torch_geometric.nn.GIN, two linear
@@ -158,42 +160,6 @@ func (g *GIN) Encode(x []Vector, src, dst []int32) []float32 {
 	return slices.Clone(h.x)
 }
 
-// With W the first linear map of the first layer, without its bias, a row is
-//
-//	W·x              the self term
-//	Σ_{j ∈ N} W·x_j  the aggregate
-//
-// As W is linear, it may be applied before the sum.
-func (g *GIN) rowLayout() (self, aggregate int) { return g.mlps[0][0].out, g.mlps[0][0].out }
-
-func (g *GIN) projection() projection {
-	return projection{weight: g.mlps[0][0].weight, in: g.In(), out: g.mlps[0][0].out}
-}
-
-func (g *GIN) finishSelf([]float32) {}
-
-func (g *GIN) resetAggregate(row []float32) { clear(row[g.mlps[0][0].out:]) }
-
-func (g *GIN) addMessage(row, neighbour []float32) {
-	out := g.mlps[0][0].out
-	kernel.Add(row[out:], neighbour[:out])
-}
-
-func (g *GIN) addToHub(aggregate []float64, _, neighbour []float32) { addAll(aggregate, neighbour) }
-
-func (g *GIN) messageColumns() int { return g.mlps[0][0].out }
-
-func (g *GIN) prefetchMessages(rows *kernel.Table[float32], neighbours []int32, from, to int) {
-	kernel.Prefetch(rows, neighbours, from, to-from)
-	kernel.Prefetch(rows, neighbours, g.messageColumns()+from, to-from)
-}
-
-func (g *GIN) exchangeMessages(rows *kernel.Table[float32], v int32, neighbours []int32, from, to int) {
-	kernel.Exchange(rows, v, neighbours, from, g.messageColumns()+from, to-from)
-}
-
-func (g *GIN) baseLayer() int { return 0 }
-
 func (g *GIN) baseInput(dst []float32, graph *Graph, v int32, w *workspace) {
 	row := graph.rows.row(v, &w.row)
 	out := len(row) / 2
@@ -205,45 +171,25 @@ func (g *GIN) baseInput(dst []float32, graph *Graph, v int32, w *workspace) {
 	}
 }
 
-func (g *GIN) precompute(int, *states) {}
-
 func (g *GIN) gather(l int, dst []float32, s *states, at []int32, w *workspace) {
 	w.gatherSum(dst, s, at[1:])
 	kernel.Axpy(dst, 1+g.layers[l].Eps, s.h[int(at[0])*s.width:])
 }
 
-func (g *GIN) linearMaps(l int) []linear {
-	if l == 0 {
-		return g.mlps[0][1:]
-	}
-	return g.mlps[l]
-}
-
 func loadGIN(d *stateDict, activation Activation) (Encoder, error) {
-	in := 0
-	var layers []GINLayer
-	err := d.layers(func(prefix string) {
-		layer := GINLayer{}
+	return loadLayers(d, activation, newGIN, func(prefix string) (layer GINLayer, in int) {
 		eps, shape := d.tensor(prefix+"eps", 1)
 		d.want(prefix+"eps", shape, 1)
 		if d.err == nil {
 			layer.Eps = eps[0]
 		}
-		var dim int
 		if d.hasPrefix(prefix + "nn.lins.") {
-			layer.MLP, dim = d.lins(prefix + "nn.lins.")
+			layer.MLP, in = d.lins(prefix + "nn.lins.")
 		} else {
-			layer.MLP, dim = d.sequential(prefix + "nn.")
+			layer.MLP, in = d.sequential(prefix + "nn.")
 		}
-		if len(layers) == 0 {
-			in = dim
-		}
-		layers = append(layers, layer)
+		return layer, in
 	})
-	if err != nil {
-		return nil, err
-	}
-	return newGIN(in, activation, layers)
 }
 
 // lins reads linear maps numbered from 0 without a gap.

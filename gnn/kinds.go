@@ -117,29 +117,23 @@ type KindsLayer struct {
 // safe for concurrent use.
 type SAGEKinds struct {
 	shape
-	layers    []KindsLayer
-	means     int
-	projector []float32 // the first layer's [Neigh_0ᵀ | … | Selfᵀ]
-	upper     []linear  // by layer from 1: of [mean 0 | … | own state]
-	single    *SAGE     // of the same weights, if there is one mean
+	layers []KindsLayer
+	means  int
+	single *SAGE // of the same weights, if there is one mean
 }
 
 // NewSAGEKinds returns an encoder with the given layers, at least one, first to last. It
 // copies the weights. It returns an error when shapes do not fit or a weight is not finite.
 func NewSAGEKinds(in int, activation Activation, layers ...KindsLayer) (*SAGEKinds, error) {
-	s, err := newSAGEKinds(in, activation, layers)
-	if err != nil {
-		return nil, fmt.Errorf("graphsage with kinds of edges: %w", err)
-	}
-	return s, nil
+	return named("graphsage with kinds of edges", newSAGEKinds, in, activation, layers)
 }
 
 func newSAGEKinds(in int, activation Activation, layers []KindsLayer) (*SAGEKinds, error) {
-	shape, err := newShape(in, activation, len(layers))
+	shape, err := newShape(KindSAGE, in, activation, len(layers))
 	if err != nil {
 		return nil, err
 	}
-	s := &SAGEKinds{shape: shape, upper: make([]linear, len(layers)), means: len(layers[0].Neigh)}
+	s := &SAGEKinds{shape: shape, means: len(layers[0].Neigh)}
 	if s.means < 1 || s.means > MaxMeans {
 		return nil, fmt.Errorf("%d means over kinds of edges: at least 1, at most %d", s.means, MaxMeans)
 	}
@@ -160,13 +154,22 @@ func newSAGEKinds(in int, activation Activation, layers []KindsLayer) (*SAGEKind
 		s.layers, s.width = append(s.layers, own), append(s.width, out)
 		all := append(own.Neigh[:s.means:s.means], own.Self)
 		if l == 0 {
-			s.projector = transpose(slices.Concat(all...), len(all)*out, in)
+			// A row is [Neigh_0·x | … | Self·x + Bias], the self term alone: aggregates are kept by
+			// [kindMeans], for the means alone in which a node has neighbours.
+			s.self = len(all) * out
+			s.first = projection{weight: transpose(slices.Concat(all...), s.self, in), in: in, out: s.self}
 			continue
 		}
-		s.upper[l] = linear{groups: 1, in: len(all) * in, out: out, bias: own.Bias}
+		m := linear{groups: 1, in: len(all) * in, out: out, bias: own.Bias} // of [mean 0 | … | own state]
 		for _, w := range all {
-			s.upper[l].weight = append(s.upper[l].weight, transpose(w, out, in)...)
+			m.weight = append(m.weight, transpose(w, out, in)...)
 		}
+		s.maps[l] = []linear{m}
+	}
+	// With two layers and a ReLU between them, a neighbour's first state is computed from what is in the
+	// cache at that moment.
+	if len(layers) == 2 && s.activation == ReLU {
+		s.base = 1
 	}
 	if s.means > 1 {
 		return s, nil
@@ -181,9 +184,6 @@ func newSAGEKinds(in int, activation Activation, layers []KindsLayer) (*SAGEKind
 
 // Layers returns the weights, first layer to last. They must not be modified.
 func (s *SAGEKinds) Layers() []KindsLayer { return slices.Clone(s.layers) }
-
-// Kind is graphsage.
-func (s *SAGEKinds) Kind() Kind { return KindSAGE }
 
 // Means is the number of means over neighbours.
 func (s *SAGEKinds) Means() int { return s.means }
@@ -207,48 +207,33 @@ func (s *SAGEKinds) Tensors() map[string]safetensors.Tensor {
 }
 
 func loadSAGEKinds(d *stateDict, activation Activation) (Encoder, error) {
-	in := 0
-	var layers []KindsLayer
-	err := d.layers(func(prefix string) {
+	return loadLayers(d, activation, newSAGEKinds, func(prefix string) (layer KindsLayer, in int) {
 		all, shape := d.tensor(prefix+"weight", 3)
 		root, rootShape := d.tensor(prefix+"root", 2)
 		bias, out := d.tensor(prefix+"bias", 1)
 		d.want(prefix+"weight", shape, shape[0], shape[1], out[0])
 		d.want(prefix+"root", rootShape, shape[1], out[0])
 		if d.err != nil {
-			return
+			return layer, 0
 		}
-		if len(layers) == 0 {
-			in = shape[1]
-		}
-		layer := KindsLayer{Bias: bias, Self: transpose(root, shape[1], out[0])}
+		layer = KindsLayer{Bias: bias, Self: transpose(root, shape[1], out[0])}
 		for w := range slices.Chunk(all, shape[1]*out[0]) {
 			layer.Neigh = append(layer.Neigh, transpose(w, shape[1], out[0]))
 		}
-		layers = append(layers, layer)
+		return layer, shape[1]
 	})
-	if err != nil {
-		return nil, err
-	}
-	return newSAGEKinds(in, activation, layers)
 }
 
 // loadHeteroSAGE reads HeteroConvs of SAGEConvs of one type of nodes, whose outputs are added
 // (aggr="sum"). Means are in the alphabetical order of the relations; that of rev_NAME, as
 // ToUndirected names it, comes before NAME: along it, a source hears the target of its edge.
 func loadHeteroSAGE(d *stateDict, activation Activation) (Encoder, error) {
-	in := 0
-	var layers []KindsLayer
-	err := d.layers(func(prefix string) {
-		var layer KindsLayer
+	return loadLayers(d, activation, newSAGEKinds, func(prefix string) (layer KindsLayer, in int) {
 		for _, relation := range d.relations(prefix + "convs.<") {
 			name := prefix + "convs.<" + relation + ">."
 			l, dim := d.linear(name + "lin_l.")
-			if len(layers)+len(layer.Neigh) == 0 {
-				in = dim
-			}
 			if layer.Bias == nil {
-				layer.Bias, layer.Self = make([]float32, len(l.Bias)), make([]float32, len(l.Weight))
+				in, layer.Bias, layer.Self = dim, make([]float32, len(l.Bias)), make([]float32, len(l.Weight))
 			}
 			root := make([]float32, len(layer.Self))
 			if d.has(name + "lin_r.weight") {
@@ -258,18 +243,14 @@ func loadHeteroSAGE(d *stateDict, activation Activation) (Encoder, error) {
 				d.err = fmt.Errorf("tensors of %s have other shapes than those of the relation before it", name)
 			}
 			if d.err != nil {
-				return
+				return layer, in
 			}
 			layer.Neigh = append(layer.Neigh, l.Weight)
 			kernel.Add(layer.Bias, l.Bias)
 			kernel.Add(layer.Self, root)
 		}
-		layers = append(layers, layer)
+		return layer, in
 	})
-	if err != nil {
-		return nil, err
-	}
-	return newSAGEKinds(in, activation, layers)
 }
 
 // Encode encodes as [SAGEKinds.EncodeKinds] does, with all edges in mean 0 and of weight 1.
@@ -323,48 +304,19 @@ func (s *SAGEKinds) EncodeKinds(x []Vector, src, dst []int32, mean []uint8, weig
 		for i := range int32(n) {
 			copy(both.at(i)[s.means*in:], h.at(i))
 		}
-		s.upper[l].apply(next.x, both.x)
+		s.maps[l][0].apply(next.x, both.x)
 		h = next
 	}
 	return h.x
-}
-
-// A row is [Neigh_0·x | … | Self·x + Bias], the self term alone: aggregates are kept by
-// [kindMeans], for the means alone in which a node has neighbours.
-func (s *SAGEKinds) rowLayout() (self, aggregate int) { return (s.means + 1) * s.width[1], 0 }
-
-func (s *SAGEKinds) projection() projection {
-	return projection{weight: s.projector, in: s.In(), out: (s.means + 1) * s.width[1]}
 }
 
 func (s *SAGEKinds) finishSelf(self []float32) {
 	kernel.Add(self[s.means*s.width[1]:], s.layers[0].Bias)
 }
 
-func (s *SAGEKinds) resetAggregate([]float32) {}
-
-func (s *SAGEKinds) addMessage(_, _ []float32) {}
-
-func (s *SAGEKinds) addToHub([]float64, []float32, []float32) {}
-
-func (s *SAGEKinds) messageColumns() int { return 0 }
-
-func (s *SAGEKinds) prefetchMessages(*kernel.Table[float32], []int32, int, int) {}
-
-func (s *SAGEKinds) exchangeMessages(*kernel.Table[float32], int32, []int32, int, int) {}
-
-// baseLayer is 1 for two layers with a ReLU between them: a neighbour's first state is computed
-// from what is in the cache at that moment.
-func (s *SAGEKinds) baseLayer() int {
-	if s.Depth() == 2 && s.activation == ReLU {
-		return 1
-	}
-	return 0
-}
-
 func (s *SAGEKinds) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
 	t, out := g.kinds, s.width[1]
-	if s.baseLayer() == 0 {
+	if s.base == 0 {
 		t.firstState(dst, g, v, w)
 		return
 	}
@@ -378,8 +330,6 @@ func (s *SAGEKinds) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
 	copy(dst[s.means*out:], state(v))
 }
 
-func (s *SAGEKinds) precompute(int, *states) {}
-
 // gather is not called: [Graph.layerRows] calls gatherKinds, since states alone do not say by
 // which kinds of edges they are neighbours.
 func (s *SAGEKinds) gather(int, []float32, *states, []int32, *workspace) {}
@@ -390,11 +340,4 @@ func (s *SAGEKinds) gatherKinds(dst []float32, g *Graph, v int32, w *workspace) 
 	state := func(u int32) []float32 { return st.h[int(g.links.nodes.At(u).slot)*st.width:][:st.width] }
 	g.kinds.gather(dst[:s.means*st.width], v, st.width, w, state)
 	copy(dst[s.means*st.width:], state(v))
-}
-
-func (s *SAGEKinds) linearMaps(l int) []linear {
-	if l == 0 {
-		return nil
-	}
-	return s.upper[l : l+1]
 }

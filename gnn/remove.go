@@ -45,19 +45,30 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 	slices.Sort(g.scratch.added)
 	g.scratch.added = slices.Compact(g.scratch.added)
 	for _, u := range g.scratch.added {
-		g.dropMarked(u)
+		g.dropMarked(u, func(int32) {})
 	}
 	return edges
 }
 
-// dropMarked removes the marked nodes from u's adjacency list.
-func (g *Graph) dropMarked(u int32) {
-	n := g.links.node(u)
-	g.links.keepList(u)
+// dropMarked removes the marked nodes from v's adjacency list, and calls lost for each.
+func (g *Graph) dropMarked(v int32, lost func(u int32)) {
+	n := g.links.node(v)
+	before := n.adj.Len()
+	if before == 0 {
+		return
+	}
+	marked := func(u int32) bool { return g.links.nodes.At(u).mark == g.links.epoch }
+	g.links.keepList(v)
 	kernel.Prefetch(g.links.nodes, g.links.adj.View(n.adj), 0, 1)
-	g.links.adj.Retain(&n.adj, func(v int32) bool { return g.links.nodes.At(v).mark != g.links.epoch })
-	g.kinds.drop(u, func(v int32) bool { return g.links.nodes.At(v).mark == g.links.epoch })
-	if g.rows.aggregates() {
+	g.links.adj.Retain(&n.adj, func(u int32) bool {
+		if marked(u) {
+			lost(u)
+			return false
+		}
+		return true
+	})
+	g.kinds.drop(v, marked)
+	if n.adj.Len() < before && g.rows.aggregates() {
 		g.links.markStale(n)
 	}
 }

@@ -27,14 +27,6 @@ type SAGELayer struct {
 type SAGE struct {
 	shape
 	layers []SAGELayer
-
-	// projector is the first layer's [Neighᵀ | Selfᵀ], In×2·Out row-major. The
-	// first layer projects features before it aggregates them: then the sums can
-	// be maintained, and sparse features are cheap.
-	projector []float32
-	// upper[l], for l ≥ 1, maps [mean of the neighbours' states | own state] to
-	// the layer's output: these layers aggregate first, then project.
-	upper []linear
 }
 
 // NewSAGE returns an encoder of features of dimension in with the given layers,
@@ -42,19 +34,15 @@ type SAGE struct {
 // weights. It returns an error when shapes do not fit, a weight is not finite, or
 // the activation is unknown.
 func NewSAGE(in int, activation Activation, layers ...SAGELayer) (*SAGE, error) {
-	s, err := newSAGE(in, activation, layers)
-	if err != nil {
-		return nil, fmt.Errorf("graphsage: %w", err)
-	}
-	return s, nil
+	return named("graphsage", newSAGE, in, activation, layers)
 }
 
 func newSAGE(in int, activation Activation, layers []SAGELayer) (*SAGE, error) {
-	shape, err := newShape(in, activation, len(layers))
+	shape, err := newShape(KindSAGE, in, activation, len(layers))
 	if err != nil {
 		return nil, err
 	}
-	s := &SAGE{shape: shape, upper: make([]linear, len(layers))}
+	s := &SAGE{shape: shape}
 	for l, layer := range layers {
 		in, out := s.width[l], len(layer.Bias)
 		if out == 0 {
@@ -74,22 +62,38 @@ func newSAGE(in int, activation Activation, layers []SAGELayer) (*SAGE, error) {
 		s.layers = append(s.layers, layer)
 		s.width = append(s.width, out)
 		if l == 0 {
-			s.projector = transpose(slices.Concat(layer.Neigh, layer.Self), 2*out, in)
+			// The first layer projects features before it aggregates them: then the sums can be maintained, and
+			// sparse features are cheap.
+			s.first = projection{weight: transpose(slices.Concat(layer.Neigh, layer.Self), 2*out, in), in: in, out: 2 * out}
 			continue
 		}
-		s.upper[l] = linear{
+		// These layers aggregate first, then project [mean of the neighbours' states | own state].
+		s.maps[l] = []linear{{
 			groups: 1, in: 2 * in, out: out, bias: layer.Bias,
 			weight: slices.Concat(transpose(layer.Neigh, out, in), transpose(layer.Self, out, in)),
-		}
+		}}
+	}
+	// A row is
+	//
+	//	Neigh·x              what neighbours receive    ┐ self term
+	//	Self·x + Bias        what the node itself adds  ┘
+	//	Σ_{j ∈ N} Neigh·x_j  the aggregate
+	//
+	// each of the first layer's width. As Neigh is linear, Neigh · mean x_j = mean
+	// (Neigh · x_j): an edge adds one vector at either end, and a first-layer state is
+	// a multiply-add per unit, whatever the degree.
+	s.self, s.aggregate = 2*s.width[1], s.width[1]
+	// With two layers or more and ReLU, recomputing a neighbour's first-layer state, one
+	// multiply-add and a maximum per unit of its row, is as fast as loading it from where
+	// it was stored.
+	if len(layers) > 1 && s.activation == ReLU {
+		s.base = 1
 	}
 	return s, nil
 }
 
 // Layers returns the weights, first layer to last. They must not be modified.
 func (s *SAGE) Layers() []SAGELayer { return slices.Clone(s.layers) }
-
-// Kind is graphsage.
-func (s *SAGE) Kind() Kind { return KindSAGE }
 
 // Tensors returns the weights under the names that PyTorch Geometric gives them
 // in a state dict: convs.N.lin_l.weight, convs.N.lin_l.bias and
@@ -146,7 +150,7 @@ func (s *SAGE) Encode(x []Vector, src, dst []int32) []float32 {
 			copy(both.at(i)[in:], h.at(i))
 		}
 		h = newRows(n, s.width[l+1])
-		s.upper[l].apply(h.x, both.x)
+		s.maps[l][0].apply(h.x, both.x)
 	}
 	return h.x
 }
@@ -160,55 +164,10 @@ func inverseDegree(degree int) float32 {
 	return 1 / float32(degree)
 }
 
-// A row is
-//
-//	Neigh·x              what neighbours receive    ┐ self term
-//	Self·x + Bias        what the node itself adds  ┘
-//	Σ_{j ∈ N} Neigh·x_j  the aggregate
-//
-// each of the first layer's width. As Neigh is linear, Neigh · mean x_j = mean
-// (Neigh · x_j): an edge adds one vector at either end, and a first-layer state is
-// a multiply-add per unit, whatever the degree.
-func (s *SAGE) rowLayout() (self, aggregate int) { return 2 * s.width[1], s.width[1] }
-
-func (s *SAGE) projection() projection {
-	return projection{weight: s.projector, in: s.In(), out: 2 * s.width[1]}
-}
-
 func (s *SAGE) finishSelf(self []float32) { kernel.Add(self[s.width[1]:], s.layers[0].Bias) }
 
-func (s *SAGE) resetAggregate(row []float32) { clear(row[2*s.width[1]:]) }
-
-func (s *SAGE) addMessage(row, neighbour []float32) {
-	out := s.width[1]
-	kernel.Add(row[2*out:], neighbour[:out])
-}
-
-func (s *SAGE) addToHub(aggregate []float64, _, neighbour []float32) { addAll(aggregate, neighbour) }
-
-func (s *SAGE) messageColumns() int { return s.width[1] }
-
-func (s *SAGE) prefetchMessages(rows *kernel.Table[float32], neighbours []int32, from, to int) {
-	kernel.Prefetch(rows, neighbours, from, to-from)
-	kernel.Prefetch(rows, neighbours, 2*s.width[1]+from, to-from)
-}
-
-func (s *SAGE) exchangeMessages(rows *kernel.Table[float32], v int32, neighbours []int32, from, to int) {
-	kernel.Exchange(rows, v, neighbours, from, 2*s.width[1]+from, to-from)
-}
-
-// baseLayer is 1 if there are two layers or more and the activation is ReLU: then
-// recomputing a neighbour's first-layer state, one multiply-add and a maximum per
-// unit of its row, is as fast as loading it from where it was stored.
-func (s *SAGE) baseLayer() int {
-	if s.Depth() > 1 && s.activation == ReLU {
-		return 1
-	}
-	return 0
-}
-
 func (s *SAGE) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
-	if s.baseLayer() == 0 {
+	if s.base == 0 {
 		s.firstState(dst, g, v, w)
 		return
 	}
@@ -228,8 +187,6 @@ func (s *SAGE) firstState(dst []float32, g *Graph, v int32, w *workspace) {
 	kernel.Combine(dst, row[out:2*out], row[2*out:], inverseDegree(g.Degree(v)))
 }
 
-func (s *SAGE) precompute(int, *states) {}
-
 func (s *SAGE) gather(_ int, dst []float32, st *states, at []int32, w *workspace) {
 	mean, self := dst[:st.width], dst[st.width:]
 	w.gatherSum(mean, st, at[1:])
@@ -237,31 +194,15 @@ func (s *SAGE) gather(_ int, dst []float32, st *states, at []int32, w *workspace
 	copy(self, st.h[int(at[0])*st.width:])
 }
 
-func (s *SAGE) linearMaps(l int) []linear {
-	if l == 0 {
-		return nil
-	}
-	return s.upper[l : l+1]
-}
-
 func loadSAGE(d *stateDict, activation Activation) (Encoder, error) {
-	in := 0
-	var layers []SAGELayer
-	err := d.layers(func(prefix string) {
-		l, dim := d.linear(prefix + "lin_l.")
-		if len(layers) == 0 {
-			in = dim
-		}
+	return loadLayers(d, activation, newSAGE, func(prefix string) (SAGELayer, int) {
+		l, in := d.linear(prefix + "lin_l.")
 		layer := SAGELayer{Neigh: l.Weight, Bias: l.Bias}
 		if name := prefix + "lin_r.weight"; d.has(name) {
 			self, shape := d.tensor(name, 2)
-			d.want(name, shape, len(l.Bias), dim)
+			d.want(name, shape, len(l.Bias), in)
 			layer.Self = self
 		}
-		layers = append(layers, layer)
+		return layer, in
 	})
-	if err != nil {
-		return nil, err
-	}
-	return newSAGE(in, activation, layers)
 }

@@ -33,17 +33,27 @@ func newStateDict(tensors map[string]safetensors.Tensor) *stateDict {
 	return d
 }
 
-// layers calls read with the prefix of each layer's names, at least once, and then
-// makes it an error if tensors are left unread.
-func (d *stateDict) layers(read func(prefix string)) error {
+// loadLayers makes an encoder of layers. It calls read with the prefix of each layer's names, at least
+// once, for the layer and the dimension of its input, and makes it an error if tensors are left unread.
+func loadLayers[L any, E Encoder](
+	d *stateDict, activation Activation, make func(int, Activation, []L) (E, error), read func(prefix string) (layer L, in int),
+) (Encoder, error) {
+	var layers []L
+	var first int
 	for l := 0; d.err == nil && (l == 0 || d.hasPrefix(d.conv(l))); l++ {
-		read(d.conv(l))
+		layer, in := read(d.conv(l))
+		if layers = append(layers, layer); l == 0 {
+			first = in
+		}
 	}
 	if d.err == nil && len(d.unread) > 0 {
 		d.err = fmt.Errorf("%d tensors belong to no layer of this encoder, the first is %.80q: save those of its layers alone",
 			len(d.unread), slices.Min(slices.Collect(maps.Keys(d.unread))))
 	}
-	return d.err
+	if d.err != nil {
+		return nil, d.err
+	}
+	return make(first, activation, layers)
 }
 
 // numbered is a name with a layer's number in it: what is before the number, the number, and the rest. Layers are named conv

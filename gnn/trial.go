@@ -53,7 +53,7 @@ const trialDegree = 64
 // returns, to the bit. It takes the time of an embedding plus a message for each neighbour of v. It panics when there is no
 // such edge, and as [Graph.Add] does.
 func (g *Graph) EmbedTrial(v int32, x *Vector, without []int32, dst []float32) {
-	adds := g.addsMessages()
+	adds := addsMessages(g.enc)
 	changed := append(g.scratch.changed[:0], v)
 	if g.enc.Depth() > 2 { // else nobody who is read hears them
 		changed = append(changed, without...)
@@ -121,9 +121,9 @@ func (g *Graph) EmbedTrial(v int32, x *Vector, without []int32, dst []float32) {
 	before.restore()
 }
 
-// addsMessages reports whether aggregates are sums of messages that are linear in self terms.
-func (g *Graph) addsMessages() bool {
-	switch g.enc.(type) {
+// addsMessages reports whether an encoder's aggregates are sums of messages that are linear in self terms.
+func addsMessages(e Encoder) bool {
+	switch e.(type) {
 	case *SAGE, *GIN:
 		return true
 	}

@@ -3,8 +3,6 @@ package gnn
 import (
 	"cmp"
 	"slices"
-
-	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // Unlink removes edges, each given by its two ends, in either order and perhaps
@@ -32,36 +30,17 @@ func (g *Graph) Unlink(edges [][2]int32) (removed [][2]int32) {
 		for n < len(rest) && rest[n][0] == v {
 			n++
 		}
-		g.dropNeighbours(v, rest[:n])
+		g.links.clearMarks()
+		for _, h := range rest[:n] {
+			g.links.mark(g.links.node(h[1]))
+		}
+		g.dropMarked(v, func(u int32) {
+			if v < u {
+				g.scratch.removed = append(g.scratch.removed, [2]int32{v, u})
+			}
+		})
 		rest = rest[n:]
 	}
 	g.links.edges -= len(g.scratch.removed)
 	return g.scratch.removed
-}
-
-// dropNeighbours removes from v's adjacency list the second nodes of halves, and
-// adds the edges to g.removed at their lower end.
-func (g *Graph) dropNeighbours(v int32, halves [][2]int32) {
-	n := g.links.node(v)
-	before := n.adj.Len()
-	if before == 0 {
-		return
-	}
-	g.links.clearMarks()
-	for _, h := range halves {
-		g.links.mark(g.links.node(h[1]))
-	}
-	g.links.keepList(v)
-	kernel.Prefetch(g.links.nodes, g.links.adj.View(n.adj), 0, 1)
-	g.links.adj.Retain(&n.adj, func(u int32) bool {
-		stays := g.links.nodes.At(u).mark != g.links.epoch
-		if !stays && v < u {
-			g.scratch.removed = append(g.scratch.removed, [2]int32{v, u})
-		}
-		return stays
-	})
-	g.kinds.drop(v, func(u int32) bool { return g.links.nodes.At(u).mark == g.links.epoch })
-	if n.adj.Len() < before && g.rows.aggregates() {
-		g.links.markStale(n)
-	}
 }

@@ -20,7 +20,7 @@ const Version = 1
 // reading numbers the rules by which events are read. A ledger without one is read as by 1.0.0.
 const reading = 2
 
-// MostPending is the largest Config.MaxPending. Rows of pending predictions are numbered
+// MostPending is the largest Bounds.Pending. Rows of pending predictions are numbered
 // by an int32, and there may be twice as many as predictions.
 const MostPending = 1 << 30
 
@@ -48,30 +48,13 @@ type Config struct {
 	Samples int
 	// Bins is the number of equal-mass bins of a window's ECE. Zero means 10.
 	Bins int
-	// MaxPending bounds the predictions kept until their label comes. When it is
-	// exceeded, the oldest expires: its label will be refused as late. At most
-	// MostPending; zero means 262,144.
-	MaxPending int
-	// MaxWaitingLabels bounds the labels kept until their node arrives. When it is
-	// exceeded, or when their records exceed 1 KiB on average, the oldest is
-	// refused as an orphan. Zero means 65,536.
-	MaxWaitingLabels int
+	// Bounds are those of what waits.
+	Bounds Bounds
 	// Labels says which label of a node stands when it gets different ones.
 	Labels serve.Standing
 	// LabelRates says for which share of each class's nodes a label comes. It is for a pool.
 	LabelRates LabelRates
-	// Map is how the records of the inputs become events, "" for our own format. The engine
-	// does not use it; what it steps depends on it.
-	Map string
-	// FirstReading says that events are read as by 1.0.0: a ledger that it began says nothing else.
-	FirstReading bool
-	// PartialUpdates says that an event with features by name changes those that it names, and
-	// leaves the others of its node as they are. It has no effect on a model without a schema.
-	PartialUpdates bool
-	// MaxWaitingEdges bounds the edges kept until their other node arrives. When it
-	// is exceeded, or when the ids of these nodes exceed 256 bytes per edge, the
-	// oldest are dropped. Zero means 262,144.
-	MaxWaitingEdges int
+	Reading    structure.Reading
 	// Keep is for how long nodes and edges stay that nothing names. Zero is for ever.
 	Keep structure.Keep
 	// LearnLag, ℓ, is the number of windows by which the heads learn labels late: window s
@@ -100,6 +83,22 @@ type Config struct {
 	// Rescore says when a served node is predicted again. The zero value means never.
 	Rescore parts.Rescoring
 	Local   Local
+}
+
+// Bounds are those of what waits.
+type Bounds struct {
+	// Pending bounds the predictions kept until their label comes. When it is
+	// exceeded, the oldest expires: its label will be refused as late. At most
+	// MostPending; zero means 262,144.
+	Pending int
+	// Labels bounds the labels kept until their node arrives. When it is
+	// exceeded, or when their records exceed 1 KiB on average, the oldest is
+	// refused as an orphan. Zero means 65,536.
+	Labels int
+	// Edges bounds the edges kept until their other node arrives. When it
+	// is exceeded, or when the ids of these nodes exceed 256 bytes per edge, the
+	// oldest are dropped. Zero means 262,144.
+	Edges int
 }
 
 // Local is how an engine runs here. Outcomes and state have the same bits whatever it is.
@@ -171,14 +170,13 @@ func (c Config) heads() heads.Config {
 
 // waiting returns the bounds of predictions that wait.
 func (c Config) waiting() serve.PendingConfig {
-	return serve.PendingConfig{Max: c.MaxPending, Memory: c.Local.PendingMemory, Blocks: c.Local.Blocks}
+	return serve.PendingConfig{Max: c.Bounds.Pending, Memory: c.Local.PendingMemory, Blocks: c.Local.Blocks}
 }
 
 // structure returns the settings of what enters, for a model.
 func (c Config) structure(m *model.Model) structure.Config {
 	return structure.Config{
 		Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes), Names: m.Classes,
-		MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds, Readout: m.Readout, PartialUpdates: c.PartialUpdates, Keep: c.Keep,
-		FirstReading: c.FirstReading,
+		WaitingEdges: c.Bounds.Edges, Kinds: m.Kinds, Readout: m.Readout, Reading: c.Reading, Keep: c.Keep,
 	}
 }

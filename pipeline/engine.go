@@ -166,7 +166,7 @@ func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.
 	e.nodes = structure.New(cfg.structure(m), graph, e.pending)
 	e.predictor = serve.NewPredictor(m, e.nodes, e.pending, s)
 	e.predictor.Embeddings = cfg.Local.Embeddings
-	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels, cfg.Labels, cfg.FirstReading)
+	e.labels = serve.NewLabels(e.predictor, cfg.Bounds.Labels, cfg.Labels, cfg.Reading.First)
 	e.queue = heads.NewLearnQueue(s, cfg.heads())
 	e.scorer = serve.NewScorer(m, cfg.Bins, s, &e.labels.Batch, cfg.Watches())
 }

@@ -25,10 +25,8 @@ type History struct {
 	list    []Recorded // by node number; the zero value where there is none
 	classes []string   // in the order in which they were given or seen
 	place   map[string]int32
-	first   bool
+	cfg     Config
 	given   int // how many of classes were given; labels by index mean these
-	stands  serve.Standing
-	partial bool
 	kinds   gnn.EdgeKinds
 	next    int64
 	out     event.Outcome // scratch: what an engine would refuse and count
@@ -57,16 +55,12 @@ type HistoryConfig struct {
 	Kinds    gnn.EdgeKinds      // of edges to tell apart; nil for none
 	Schema   *attributes.Schema // of features by name, or nil to keep their names
 	Classes  []string           // of the model that serves, in its order; there may be none
-	Labels   serve.Standing     // is [Config.Labels]
-	Partial  bool               // is [Config.PartialUpdates]
-	Keep     structure.Keep     // is [Config.Keep]
-	First    bool               // is [Config.FirstReading]
-	Pending  int                // is [Config.MaxPending]: what waits for its label is kept
+	Settings Config             // Bounds, Labels, Reading and Keep count: what waits for its label is kept
 }
 
 // NewHistory returns an empty history.
 func NewHistory(c HistoryConfig) (*History, error) {
-	cfg, err := Config{MaxPending: c.Pending}.WithDefaults()
+	cfg, err := Config{Bounds: c.Settings.Bounds}.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +77,8 @@ func NewHistory(c HistoryConfig) (*History, error) {
 		return nil, err
 	}
 	h := &History{
-		waiting: serve.NewUnmatched(cfg.MaxWaitingLabels, c.Labels), stands: c.Labels, partial: c.Partial,
-		place: make(map[string]int32), given: len(c.Classes), first: c.First, kinds: c.Kinds,
+		waiting: serve.NewUnmatched(cfg.Bounds.Labels, c.Settings.Labels), cfg: c.Settings,
+		place: make(map[string]int32), given: len(c.Classes), kinds: c.Kinds,
 	}
 	for _, name := range c.Classes {
 		h.class(name)
@@ -92,8 +86,8 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	h.pending = serve.NewPending(1, 1, cfg.waiting())
 	h.nodes = structure.New(structure.Config{
 		Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone},
-		Schema: c.Schema, KeepsNames: c.Schema == nil, PartialUpdates: c.Partial, MaxWaitingEdges: cfg.MaxWaitingEdges,
-		Keep: c.Keep, Names: c.Classes, FirstReading: c.First, Kinds: c.Kinds,
+		Schema: c.Schema, KeepsNames: c.Schema == nil, WaitingEdges: cfg.Bounds.Edges,
+		Keep: c.Settings.Keep, Names: c.Classes, Reading: c.Settings.Reading, Kinds: c.Kinds,
 	}, gnn.NewGraph(encoder), h.pending)
 	h.nodes.Follow(structure.Follower{Entered: h.entered, Vacated: h.vacated})
 	return h, nil
@@ -110,7 +104,7 @@ func (h *History) Step(w *event.Window) {
 	h.graphs = h.graphs || slices.ContainsFunc(w.Nodes, func(n event.Node) bool { return n.Graph != nil })
 	for _, a := range h.nodes.Accepted() {
 		r := &h.list[a.Number]
-		if !h.partial || r.Window < 0 || a.Node.Named == nil {
+		if !h.cfg.Reading.Partial || r.Window < 0 || a.Node.Named == nil {
 			r.Named = nil
 		}
 		r.Named = merged(r.Named, a.Node.Named)
@@ -181,7 +175,7 @@ func merged(named, more []event.Attribute) []event.Attribute {
 func (h *History) label(v, class int32) {
 	r := &h.list[v]
 	if r.Class != none {
-		if h.stands == serve.LastStands {
+		if h.cfg.Labels == serve.LastStands {
 			r.Class = class
 			h.nodes.SetLabel(v, class)
 		}
@@ -202,7 +196,7 @@ func (h *History) classOf(l *event.Label) int32 {
 		known = known[:h.given]
 	}
 	in := l.In
-	if h.first {
+	if h.cfg.Reading.First {
 		in = l.FirstIn
 	}
 	if class, ok := in(known); ok {

@@ -18,7 +18,7 @@ import (
 // TestHistoryIsTheEngines: after every window, a history has the nodes, edges and labels
 // that an engine has, and the features that were sent last.
 func TestHistoryIsTheEngines(t *testing.T) {
-	for name, cfg := range map[string]pipeline.Config{"for ever": {}, "for a time": {Keep: structure.Keep{Nodes: 200, Edges: 100}, MaxPending: 10}} {
+	for name, cfg := range map[string]pipeline.Config{"for ever": {}, "for a time": {Keep: structure.Keep{Nodes: 200, Edges: 100}, Bounds: pipeline.Bounds{Pending: 10}}} {
 		t.Run(name, func(t *testing.T) { historyIsTheEngines(t, cfg) })
 	}
 }
@@ -27,7 +27,7 @@ func historyIsTheEngines(t *testing.T, cfg pipeline.Config) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 1)
 	e := pipelinetest.NewEngine(t, m, cfg)
-	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: m.Encoder.In(), Classes: m.Classes, Labels: serve.LastStands, Keep: cfg.Keep, Pending: cfg.MaxPending})
+	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: m.Encoder.In(), Classes: m.Classes, Settings: cfg})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func historyIsTheEngines(t *testing.T, cfg pipeline.Config) {
 // by name, a label that came before its node, and the first of two labels; an index means a
 // class that was given.
 func TestHistoryKeepsEveryClass(t *testing.T) {
-	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: 1, Classes: []string{"a", "b"}, Labels: serve.FirstStands})
+	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: 1, Classes: []string{"a", "b"}, Settings: pipeline.Config{Labels: serve.FirstStands}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -224,9 +224,9 @@ func keepEqualsTombstones(t *testing.T, kind gnn.Kind, seed uint64, median bool)
 	if seed%4 >= 2 {
 		pipelinetest.AddPool(t, m, seed%2 == 0)
 	}
-	sent := pipeline.Config{Samples: 2, LearnLag: int(seed % 3), MaxPending: 12}
+	sent := pipeline.Config{Samples: 2, LearnLag: int(seed % 3), Bounds: pipeline.Bounds{Pending: 12}}
 	if seed%2 == 1 {
-		sent.MaxPending = 1000
+		sent.Bounds.Pending = 1000
 		sent.Rescore = pipeline.Rescoring{After: 1}
 		sent.Coverage = pipeline.Coverage{Target: 0.8}
 	}
@@ -373,7 +373,7 @@ func (s *steady) window() *event.Window {
 // are named again stay, and the heap of the last three quarters does not grow.
 func TestKeepBoundsMemory(t *testing.T) {
 	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 46)), gnn.KindSAGE, 2)
-	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 1, MaxPending: 8000, Local: pipeline.Local{Unwatched: true}, Keep: structure.Keep{Nodes: 100_000, Edges: 50_000, Median: true}})
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 1, Bounds: pipeline.Bounds{Pending: 8000}, Local: pipeline.Local{Unwatched: true}, Keep: structure.Keep{Nodes: 100_000, Edges: 50_000, Median: true}})
 	s := &steady{dim: m.Encoder.In(), each: 50, pace: 1000, late: 150}
 	var heap []int64
 	for range 4 {

@@ -46,8 +46,8 @@ func ParseLabelRates(text string) (LabelRates, error) {
 func (r *LabelRates) declare(l *setting.List, c *Config) {
 	l.Add(setting.Setting{
 		Name: "label-rates", Group: "update", Kept: setting.Optional, Placeholder: "CLASS=RATE,...",
-		Help: "Share of each class's nodes whose label comes, such as ok=0.1; a class that is left out has 1, and only ratios matter. " +
-			"counted estimates them. The pool then predicts all nodes, and not those whose label comes (docs/method.md).",
+		Help: "Share of a class's nodes whose label comes, such as ok=0.1 (1 for others), or counted; the pool " +
+			"then predicts all nodes, not only those with labels (docs/method.md).",
 		Value: setting.Func(func() string { return string(*r) }, func(text string) (err error) {
 			*r, err = ParseLabelRates(text)
 			return err

@@ -242,7 +242,7 @@ func TestSameWindowsSameBits(t *testing.T) {
 // TestConfigErrors: New refuses invalid settings.
 func TestConfigErrors(t *testing.T) {
 	for _, cfg := range []pipeline.Config{
-		{MaxPending: -1},
+		{Bounds: pipeline.Bounds{Pending: -1}},
 		{Update: posterior.Config{Lambda: 2, Eta: 1, Clip: 1}},
 	} {
 		if _, err := pipeline.New(pipelinetest.SmallModel(t), cfg); err == nil {

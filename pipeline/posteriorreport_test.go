@@ -1,7 +1,6 @@
 package pipeline_test
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -43,19 +42,5 @@ func TestApart(t *testing.T) {
 	}
 	if mean, variance := saw.Apart(never.Engine); mean == 0 || variance == 0 {
 		t.Errorf("distances %v of means and %v of variances from an engine without the nodes, want more than 0", mean, variance)
-	}
-}
-
-// TestWithoutDepartures: without departures, a snapshot has no tensors for them.
-func TestWithoutDepartures(t *testing.T) {
-	m := pipelinetest.SmallModel(t)
-	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
-	var offset int64
-	e.Step(pipelinetest.ParseWindow(t, "node 1 x=1,0\nnode 2 x=0,1 nbr=1\nlabel 1 red", &offset))
-	b := pipelinetest.SnapshotOf(t, e, nil)
-	for _, name := range []string{"departed", "remove"} {
-		if bytes.Contains(b, []byte(name)) {
-			t.Errorf("the snapshot has %q, want no trace of departures", name)
-		}
 	}
 }

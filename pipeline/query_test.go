@@ -26,7 +26,7 @@ func TestQueriesChangeNothing(t *testing.T) {
 				t.Run(fmt.Sprint(kind, depth, half), func(t *testing.T) {
 					rng := rand.New(rand.NewPCG(1, uint64(depth)))
 					m := pipelinetest.ModelOf(t, rng, kind, depth)
-					cfg := pipeline.Config{BFloat16: half, MaxPending: 20}
+					cfg := pipeline.Config{BFloat16: half, Bounds: pipeline.Bounds{Pending: 20}}
 					queried, plain := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewEngine(t, m, cfg)
 					l := pipelinetest.NewRandomStream(rng, m)
 					var snapshot *pipeline.Snapshot

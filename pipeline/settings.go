@@ -36,17 +36,17 @@ func (c *Config) Declare() *setting.List {
 	l.Add(setting.Setting{Name: "bfloat16", Value: setting.Switch(&c.BFloat16)})
 	l.Count(setting.Setting{Name: "samples"}, &c.Samples, 16, 0)
 	l.Count(setting.Setting{Name: "bins"}, &c.Bins, 10, 0)
-	l.Add(setting.Setting{Name: "pending", Value: setting.Integer(&c.MaxPending)})
-	l.CheckCount("max-pending", &c.MaxPending, 1<<18, MostPending)
-	l.Add(setting.Setting{Name: "waiting-labels", Value: setting.Integer(&c.MaxWaitingLabels)})
-	l.CheckCount("max-waiting-labels", &c.MaxWaitingLabels, 1<<16, 0)
-	l.Add(setting.Setting{Name: "waiting-edges", Value: setting.Integer(&c.MaxWaitingEdges)})
-	l.CheckCount("max-waiting-edges", &c.MaxWaitingEdges, 1<<18, 0)
+	l.Add(setting.Setting{Name: "pending", Value: setting.Integer(&c.Bounds.Pending)})
+	l.CheckCount("max-pending", &c.Bounds.Pending, 1<<18, MostPending)
+	l.Add(setting.Setting{Name: "waiting-labels", Value: setting.Integer(&c.Bounds.Labels)})
+	l.CheckCount("max-waiting-labels", &c.Bounds.Labels, 1<<16, 0)
+	l.Add(setting.Setting{Name: "waiting-edges", Value: setting.Integer(&c.Bounds.Edges)})
+	l.CheckCount("max-waiting-edges", &c.Bounds.Edges, 1<<18, 0)
 	c.Labels.Declare(l)
 	l.Count(setting.Setting{
 		Name: "learn-lag", Group: "update", Default: "0",
-		Help: "Learn the labels of a window this many windows late, on a thread of their own, beside the windows that follow; " +
-			"1 is enough for that (docs/performance.md). 0 learns them before the next window.",
+		Help: "Learn labels this many windows late, on a thread of their own (docs/performance.md); 0 before the " +
+			"next window.",
 	}, &c.LearnLag, 0, MostLearnLag)
 	l.Add(setting.Setting{Name: "shards", Value: setting.Plain(
 		func() string { return "1" },
@@ -62,26 +62,26 @@ func (c *Config) Declare() *setting.List {
 	c.LabelRates.declare(l, c)
 	l.Add(setting.Setting{
 		Name: "map", Group: "kafka", Kept: setting.Optional, Placeholder: "FILE", File: true,
-		Help: "File that says how records of somebody else's JSON become nodes, edges and labels (docs/data.md). " +
-			"'gvbll map' shows what it makes of a topic.",
-		Value: setting.Text(&c.Map, func(string) error { return nil }),
+		Help: "File that says how others' JSON becomes nodes, edges and labels (docs/data.md); 'gvbll map' tries " +
+			"it.",
+		Value: setting.Text(&c.Reading.Map, func(string) error { return nil }),
 	})
 	l.Add(setting.Setting{
 		Name: "partial-updates", Group: "kafka", Kept: setting.Optional,
-		Help: "An event with features by name changes those that it names, and leaves the others of its node as they are; " +
-			"else these become gaps. It takes some 10 bytes for each value of a node.",
-		Value: setting.Switch(&c.PartialUpdates),
+		Help: "An event with features by name leaves the others of its node as they are; else these become gaps. " +
+			"Some 10 bytes a value of a node.",
+		Value: setting.Switch(&c.Reading.Partial),
 	})
 	c.Keep.Declare(l)
 	l.Add(setting.Setting{Name: "reading", Kept: setting.Optional, Value: setting.Plain(
 		func() string {
-			if c.FirstReading {
+			if c.Reading.First {
 				return ""
 			}
 			return strconv.Itoa(reading)
 		},
 		func(text string) error {
-			if c.FirstReading = false; text != strconv.Itoa(reading) {
+			if c.Reading.First = false; text != strconv.Itoa(reading) {
 				return fmt.Errorf("events are read by rules %.20q, and this program has those of %d: use the program "+
 					"that wrote it", text, reading)
 			}
@@ -166,8 +166,7 @@ func (c *Config) declareUpdate(l *setting.List) {
 		{Name: "epsilon", Value: setting.Number(&u.Epsilon)},
 		{
 			Name: "batch", Group: "update", Value: setting.Number(&u.Batch), Default: "50",
-			Help: "How many labels, instead of 50, forget λ and pull by β: a smaller batch does so in part, a larger one no more often. " +
-				"0 for every batch of labels whatever its size.",
+			Help: "How many labels forget λ and pull by β; 0 for every batch whatever its size.",
 		},
 		{
 			Name: "gradient", Group: "update", Value: setting.Named(&u.Gradient, posterior.Scaled, posterior.AsWritten),
@@ -190,7 +189,7 @@ func (c *Config) declareUpdate(l *setting.List) {
 func (c *Config) declareFallback(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "fallback", Group: "paper", Default: "20", Placeholder: "NUMBER", Idle: c.ofPaper,
-		Help: "Serve the model as trained while its log likelihood leads that of the updated one by this many nats; 0 for never.",
+		Help: "Serve the model as trained while it leads the updated one by this many nats; 0 for never.",
 		Value: setting.Plain(
 			func() string {
 				if c.Fallback < 0 {
@@ -240,7 +239,7 @@ func (c Config) Settings() event.Settings { return event.Settings(c.Declare().Ob
 func ParseSettings(object event.Settings) (c Config, err error) {
 	values, err := object.Values()
 	if err == nil {
-		c.FirstReading = true // where there is none
+		c.Reading.First = true // where there is none
 		err = c.Declare().SetAll(values)
 	}
 	if err != nil {

@@ -36,7 +36,7 @@ import "github.com/gvbll/gvbll/pipeline/snapshots"
 //	nodes.label            I32   n: class, -1 for none
 //	nodes.context          U8    n: 1 for a context node
 //	nodes.ID               ids   n
-//	nodes.kept             I32   n: bytes of the features that an update may leave out, if Config.PartialUpdates is set
+//	nodes.kept             I32   n: bytes of the features that an update may leave out, if Config.Reading.Partial is set
 //	nodes.features         U8    these, see [attributes.Encoder.Keep]
 //	keys.nodes             I64   n × (keys and columns): hashes of a node's keys, and bits of what they made; if the model has keys
 //	keys.NUMBER            I64   rows of a key, the one that came longest ago first, see package keys

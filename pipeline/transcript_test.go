@@ -29,9 +29,9 @@ func TestTranscripts(t *testing.T) {
 			switch d.Cmd {
 			case "engine":
 				cfg := pipeline.Config{Update: posterior.DefaultConfig()}
-				d.MaybeScanArgs(t, "pending", &cfg.MaxPending)
-				d.MaybeScanArgs(t, "waiting-labels", &cfg.MaxWaitingLabels)
-				d.MaybeScanArgs(t, "waiting-edges", &cfg.MaxWaitingEdges)
+				d.MaybeScanArgs(t, "pending", &cfg.Bounds.Pending)
+				d.MaybeScanArgs(t, "waiting-labels", &cfg.Bounds.Labels)
+				d.MaybeScanArgs(t, "waiting-edges", &cfg.Bounds.Edges)
 				d.MaybeScanArgs(t, "learn-lag", &cfg.LearnLag)
 				if d.HasArg("first") {
 					cfg.Labels = serve.FirstStands

@@ -1,11 +1,10 @@
 package posterior
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
+
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // Head is a Bayesian last layer in service: a diagonal Gaussian posterior over
@@ -93,47 +92,42 @@ func (o *Online) Learn(rows Rows, labels []int32) Report {
 // Version returns the number of updates so far.
 func (o *Online) Version() uint64 { return o.version }
 
-// AppendState appends version, d_e and C as 64-bit integers, then M and T, d_e × C
-// each, as the bits of float64s, all little-endian. The anchor is not part of the
+// AppendState appends version, d_e and C, and then M and T, d_e × C each. The anchor is not part of the
 // state: it comes with the model.
 func (o *Online) AppendState(b []byte) []byte {
-	b = slices.Grow(b, stateHeader+16*len(o.q.Mean))
-	b = binary.LittleEndian.AppendUint64(b, o.version)
-	b = binary.LittleEndian.AppendUint64(b, uint64(o.q.Dim))
-	b = binary.LittleEndian.AppendUint64(b, uint64(o.q.Classes))
-	for _, moments := range [...][]float64{o.q.Mean, o.q.Precision} {
-		for _, x := range moments {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
-		}
-	}
-	return b
+	return words.Append(b, func(s *words.Stream) { state(s, &o.version, &o.q) })
 }
-
-const stateHeader = 3 * 8
 
 // SetState reads what AppendState wrote. It refuses a state of another shape or
 // length, and one whose moments are not finite or whose precisions are negative.
 func (o *Online) SetState(b []byte) error {
-	if want := stateHeader + 16*len(o.q.Mean); len(b) != want {
-		return fmt.Errorf("posterior: state of %d bytes, a head of %d × %d has %d", len(b), o.q.Dim, o.q.Classes, want)
-	}
-	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
-	if dim, classes := word(1), word(2); dim != uint64(o.q.Dim) || classes != uint64(o.q.Classes) {
-		return fmt.Errorf("posterior: state of shape %d × %d, the head has %d × %d", dim, classes, o.q.Dim, o.q.Classes)
-	}
 	if o.unused.Mean == nil {
 		o.unused = o.q.Clone()
 	}
-	next := o.unused
-	for i := range next.Mean {
-		next.Mean[i] = math.Float64frombits(word(3 + i))
-		next.Precision[i] = math.Float64frombits(word(3 + len(next.Mean) + i))
-	}
-	if err := next.check(); err != nil {
+	next, version := o.unused, uint64(0)
+	if err := words.Read(b, func(s *words.Stream) { state(s, &version, &next) }); err != nil {
 		return err
 	}
-	o.q, o.unused, o.version = next, o.q, word(0)
+	o.q, o.unused, o.version = next, o.q, version
 	return nil
+}
+
+// state declares an online head's posterior of a given shape, and its version.
+func state(s *words.Stream, version *uint64, q *Gaussian) {
+	s.Uint(version)
+	for _, n := range []int{q.Dim, q.Classes} {
+		got := uint64(n)
+		s.Uint(&got)
+		s.Check(got == uint64(n), "it has %d as its dimension or classes, the head has %d", got, n)
+	}
+	for _, moments := range [...][]float64{q.Mean, q.Precision} {
+		for i := range moments {
+			s.Number(&moments[i])
+		}
+	}
+	if s.Reads && s.Err == nil {
+		s.Err = q.check()
+	}
 }
 
 // static is GVBLL-Static: the training posterior, never updated. It comes with the

@@ -42,7 +42,7 @@ func CheckLedger(ctx context.Context, c *kafka.Client, n Names) error {
 	// one topic before the other.
 	const tries, pause = 10, 100 * time.Millisecond
 	for try := 0; there[n.Ledger] > 0 && try < tries; try++ {
-		begun, err := c.HasRecords(ctx, n.Ledger)
+		begun, err := hasRecords(ctx, c, n.Ledger)
 		if begun || err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func CheckLedger(ctx context.Context, c *kafka.Client, n Names) error {
 
 // leftovers describes what there is of a graph besides its ledger.
 func leftovers(ctx context.Context, c *kafka.Client, n Names) (found []string, err error) {
-	predicted, err := c.HasRecords(ctx, n.Predictions)
+	predicted, err := hasRecords(ctx, c, n.Predictions)
 	if errors.Is(err, kafkago.TopicAuthorizationFailed) {
 		err = nil // a worker needs only to write there; the group's offsets remain
 	}
@@ -82,4 +82,25 @@ func leftovers(ctx context.Context, c *kafka.Client, n Names) (found []string, e
 		}
 	}
 	return found, nil
+}
+
+// hasRecords reports whether a topic has, or has had and deleted, a committed record. One that
+// does not exist has none.
+func hasRecords(ctx context.Context, c *kafka.Client, topic string) (found bool, err error) {
+	bounds, err := c.Offsets(ctx, topic)
+	if err != nil {
+		return false, err
+	}
+	start := make(map[kafka.TopicPartition]int64)
+	for at, b := range bounds {
+		if b.First > 0 {
+			return true, nil
+		}
+		start[at] = 0
+	}
+	err = c.ReadTo(ctx, start, bounds, func(*kafka.Record) bool {
+		found = true
+		return false
+	})
+	return found, err
 }

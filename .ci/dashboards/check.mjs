@@ -28,7 +28,7 @@ interface Query {
   instant?: boolean; range?: boolean; format?: "time_series" | "table" | "heatmap";
 }
 // What overrides may change, with the type that it has in a field's configuration.
-type Property = { id: "unit" | "noValue" | "custom.fillBelowTo"; value: string } | { id: "custom.showPoints"; value: "always" } | { id: "custom.align"; value: "left" } | { id: "custom.hidden"; value: true }
+type Property = { id: "unit" | "noValue" | "custom.fillBelowTo"; value: string } | { id: "custom.showPoints"; value: "always" } | { id: "custom.align"; value: "left" } | { id: "custom.axisPlacement"; value: "right" } | { id: "custom.hidden"; value: true }
   | { id: "decimals" | "max" | "custom.width" | "custom.lineWidth" | "custom.pointSize" | "custom.fillOpacity"; value: number } | { id: "custom.hideFrom"; value: HideSeriesConfig }
   | { id: "color"; value: Plain<FieldColor> } | { id: "thresholds"; value: Plain<ThresholdsConfig> } | { id: "mappings"; value: Plain<ValueMapping>[] }
   | { id: "links"; value: { title: string; url: string; targetBlank?: boolean }[] }

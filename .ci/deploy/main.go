@@ -31,6 +31,7 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	apps "k8s.io/api/apps/v1"
+	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
 	network "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -107,7 +108,8 @@ var refused = []struct{ values, want string }{
 	{`kafka: {brokers: ["kafka:9092"], brkers: 1}`, "brkers"},
 	{`kafka: {brokers: ["kafka"]}`, "brokers"},
 	{`replicas: 0`, "replicas"},
-	{`autoscaling: {enabled: true}`, "autoscaling"}, // one worker owns the graph: more are no faster
+	{`{image: {repository: r, tag: "1"}, autoscaling: {enabled: true}, kafka: {brokers: ["k:1"]}}`, "set kafka.cells"},
+	{`kafka: {cells: 0}`, "cells"},
 	{`{image: {repository: r, tag: "1"}, kafka: {brokers: ["k:1"]}, model: {volume: {emptyDir: {}}}}`, "http.configSecret"},
 	{`networkPolicy: {from: []}`, "from"},
 	{`networkPolicy: {egress: {}}`, "egress"},
@@ -143,7 +145,7 @@ func render(c *chart.Chart, values chartutil.Values) (map[string]string, error) 
 var decoder = func() runtime.Decoder {
 	types := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		apps.AddToScheme, core.AddToScheme, network.AddToScheme,
+		apps.AddToScheme, autoscaling.AddToScheme, core.AddToScheme, network.AddToScheme,
 		policy.AddToScheme, monitoring.AddToScheme,
 	} {
 		if err := add(types); err != nil {
@@ -178,6 +180,10 @@ func check(manifests map[string]string, flags map[string][]string) {
 			selects(&o.Spec.PodSelector)
 		case *policy.PodDisruptionBudget:
 			selects(o.Spec.Selector)
+		case *autoscaling.HorizontalPodAutoscaler:
+			if to := o.Spec.ScaleTargetRef; to.Kind != "StatefulSet" || to.Name != o.Name {
+				complain("the autoscaler scales %s %s", to.Kind, to.Name)
+			}
 		}
 	}
 	if len(workers) != 1 {

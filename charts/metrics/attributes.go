@@ -44,7 +44,7 @@ func (a *attributes) observe(out *event.Outcome) {
 			a.oddLoss.WithLabelValues(name).Add(logLoss)
 		}
 	}
-	t := out.Attributes
+	t := out.Odd.Attributes
 	if t == nil {
 		return
 	}

@@ -27,8 +27,8 @@ func newCohorts(r meter.Register) cohorts {
 			"(--coverage).", "by", "value"),
 		acted: r.Counters("gvbll_cohort_acted_labels_total", "Those among them by what acting brought (--act): caught, vain or missed.",
 			"by", "value", "result"),
-		scores: r.Gauges("gvbll_cohort_score", "Scores of a value since the first window: ece, and ece_chance, what it has at "+
-			"most by chance; auc of the class that is acted on, or else of the rarest. No series below 50 labels.", "by", "value", "measure"),
+		scores: r.Gauges("gvbll_cohort_score", "Scores of a value since the first window, from 50 labels on: ece; "+
+			"ece_chance, the most that chance gives; auc of the class that is acted on, else of the rarest.", "by", "value", "measure"),
 	}
 }
 

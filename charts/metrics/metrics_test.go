@@ -349,7 +349,7 @@ func TestGainSquares(t *testing.T) {
 			{Name: "static", Scores: []event.Score{{LogLoss: 3}, {LogLoss: 7}, {LogLoss: 2}}},
 		},
 	})
-	const want = `# HELP gvbll_log_loss_gain_squares_total Sum of the squares of the gains of labels: of the log loss of the model as trained less that of what was served.
+	const want = `# HELP gvbll_log_loss_gain_squares_total Sum of the squares of the gains of labels: log loss of the model as trained less that of what was served.
 # TYPE gvbll_log_loss_gain_squares_total counter
 gvbll_log_loss_gain_squares_total 5
 `

@@ -37,8 +37,8 @@ type oddsSeries struct {
 // binCounters are the names of the counters of a bin, and what they count, in the order of [oddsSeries].
 var binCounters = [...][2]string{
 	{"gvbll_class_probability_total", "Sum of the probabilities of a bin."},
-	{"gvbll_class_rows_from_total", "Labelled predictions whose probability of a class was in this bin or above it: bin is the least " +
-		"probability, and next that of the one above. 28 bins begin below .5, each with 1.41 times the odds of the one before."},
+	{"gvbll_class_rows_from_total", "Labelled predictions whose probability of a class was in this bin or above: " +
+		"bin is the least probability, next that of the one above, with 1.41 times the odds."},
 	{"gvbll_class_positives_from_total", "Those among them whose label is the class."},
 }
 
@@ -48,8 +48,7 @@ const rarest = 2
 func newOdds(r meter.Register) odds {
 	o := odds{
 		rows: r.Counters("gvbll_class_rows_total", "Labelled predictions of which the probability of a class was "+
-			"counted. Of the class that is "+
-			"acted on, of those that --by names, and of the two rarest of the training nodes. Of a corrected label, the first.", "class"),
+			"counted: the class that is acted on, those that --by names, the two rarest.", "class"),
 		positives: r.Counters("gvbll_class_positives_total", "Those among them whose label is the class.", "class"),
 
 		by:      make(map[string]*oddsSeries),

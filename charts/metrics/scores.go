@@ -108,9 +108,9 @@ func newHeads(r meter.Register) heads {
 	h := heads{
 		scores: newScores(r, "gvbll_", "scored_labels_total", "Labels that a head's predictions were scored against, where it "+
 			"served (serving is true) and where another head did. Of a corrected label, the first.",
-			"Mean scores since the first window, of predictions as made when the nodes were served: accuracy, nll (nats), "+
-				"ece, brier; averaged over labels, or over windows that had labels, which members of a pool have not. The "+
-				"head that serves now has serving true.", "", "head", "serving"),
+			"Mean scores of what was served since the first window: accuracy, nll (nats), ece, brier; over labels, "+
+				"or over windows that had labels, which members of a pool have not. The head that serves now has "+
+				"serving true.", "", "head", "serving"),
 		bins: newConfidences(r, "gvbll_calibration_", "predictions_total", "by bin of confidence",
 			"; bin is its least confidence, and the next bin begins .05 above.", "head", "serving", "bin"),
 		slices: newConfidences(r, "gvbll_slice_", "labels_total", "of the serving head by slice of the graph",
@@ -119,8 +119,8 @@ func newHeads(r meter.Register) heads {
 			"Entries of the posterior mean whose update was clipped to ±δ.", "head"),
 		batches: r.Counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
 		step:    r.Gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
-		gainSquares: r.Counter("gvbll_log_loss_gain_squares_total", "Sum of the squares of the gains of labels: of the log loss of the "+
-			"model as trained less that of what was served."),
+		gainSquares: r.Counter("gvbll_log_loss_gain_squares_total", "Sum of the squares of the gains of labels: "+
+			"log loss of the model as trained less that of what was served."),
 		predicted: make(names), begun: make(map[scoredBy]bool), binned: map[string]bool{serve.Static: true},
 	}
 	for _, d := range event.DegreeSlices {

@@ -70,7 +70,7 @@ func (s *served) observe(out *event.Outcome) {
 	for i := range out.Refused {
 		s.refused.WithLabelValues(string(out.Refused[i].Reason)).Inc()
 	}
-	for _, name := range out.UnknownClasses {
+	for _, name := range out.Odd.Classes {
 		s.unknownClasses.WithLabelValues(s.unknown.of(seriesName(name))).Inc()
 	}
 }

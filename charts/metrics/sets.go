@@ -59,5 +59,9 @@ func (s *sets) show(out *event.Outcome) {
 		s.target.Set(out.Coverage.Target)
 	}
 	s.fallback.Set(float64(min(out.ServedBy, 1)))
-	s.lead.Set(out.Lead)
+	lead := 0.0
+	for i := range out.Heads {
+		lead = max(lead, out.Heads[i].Lead)
+	}
+	s.lead.Set(lead)
 }

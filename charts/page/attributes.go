@@ -49,7 +49,7 @@ func (a *Attribute) Cost(all *calibration.Tally) (nats float64, ok bool) {
 // AttributesOf returns what came of a window by name: of the first attributes of the model that
 // served which are numbers or have ages, or were missing, now or in training, and of which values of labelled nodes are odd.
 func AttributesOf(out *event.Outcome, m *model.Model) (list []Attribute) {
-	t := out.Attributes
+	t := out.Odd.Attributes
 	if m == nil || m.Schema == nil || out.Model != m.ID {
 		return nil
 	}

@@ -20,25 +20,35 @@ const (
 	noRhythm      = 10 * time.Minute
 )
 
+// The verdicts that are not points, as the rule graph:gvbll_verdict:points1h has them.
+var verdicts = map[float64]string{
+	-7: "a class is worse", -6: "labels stopped", -5: "labels of one class", -1: "too few labels", 0: "calibrated",
+}
+
 // Verdict says in words whether what was served can be believed by the labels of a period. Where these cannot tell, that is the
 // verdict. before is the period before it, told says that the rates are known at which classes get labels, and silent is
 // for how long labels have stopped, 0 if they have not.
 func (p *Period) Verdict(before *Period, told bool, silent time.Duration) string {
+	points := p.Points(before, told, silent)
+	return cmp.Or(verdicts[points], fmt.Sprintf("%.1f points off", points))
+}
+
+// Points is the verdict as a number: above 0 by how many points of 100 the ECE is above its chance level, else one of verdicts.
+func (p *Period) Points(before *Period, told bool, silent time.Duration) float64 {
 	means := p.Served.Means()
-	worse := p.Worse(before)
 	switch {
 	case p.Apart(told) > MuchApart:
-		return "labels of one class"
+		return -5
 	case silent > 0:
-		return "labels stopped"
-	case len(worse) > 0:
-		return "a class is worse"
+		return -6
+	case len(p.Worse(before)) > 0:
+		return -7
 	case p.Served.Labels >= enoughToBlame && means.ECE > means.Chance:
-		return fmt.Sprintf("%.1f points off", 100*(means.ECE-means.Chance))
+		return 100 * (means.ECE - means.Chance)
 	case p.Served.Labels < EnoughLabels:
-		return "too few labels"
+		return -1
 	}
-	return "calibrated"
+	return 0
 }
 
 // Apart returns which share of the labels is of other classes than in training, and than what the model as trained predicts of
@@ -79,9 +89,9 @@ type Worse struct {
 
 // Bounds of what is worse: by such a share of what it was, by so many standard errors, with so many labels of the class.
 const (
-	muchWorse     = 0.05
-	Certain       = 3
-	enoughOfClass = 20
+	muchWorse  = 0.05
+	Certain    = 3
+	FewOfClass = 20 // labels of a class below which its ranking says nothing
 )
 
 // Worse returns the scores of the two rarest classes that are worse than in the period before: of two classes, of the rarer one,
@@ -99,7 +109,7 @@ func (p *Period) Worse(before *Period) (list []Worse) {
 		if was == nil || was.Odds == nil {
 			continue
 		}
-		if now.Odds.From(0).Labels < enoughOfClass || was.Odds.From(0).Labels < enoughOfClass {
+		if now.Odds.From(0).Labels < FewOfClass || was.Odds.From(0).Labels < FewOfClass {
 			continue
 		}
 		auc, ap, _ := now.Odds.Ranking()

@@ -38,12 +38,12 @@ type auditCmd struct {
 }
 
 var auditHelp = flags.Texts{
-	"audit_shadow": "The other model file, where one was in the shadow or was promoted. Without it, predictions of that model " +
-		"are not compared.",
-	"audit_from": "Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has them. What " +
-		"follows is proved, and its state taken on trust.",
-	"audit_state_dir": "Folder for what is fetched of a base, and for predictions that wait for their label, beyond 1 GiB of memory; " +
-		"removed at the end. Without it they are in the system's temporary folder, and in memory.",
+	"audit_shadow": "The other model file, where one was in the shadow or was promoted; else predictions of it are " +
+		"not compared.",
+	"audit_from": "Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has " +
+		"them. Its state is taken on trust.",
+	"audit_state_dir": "Folder for what is fetched of a base, and for predictions that wait beyond 1 GiB of " +
+		"memory; the system's temporary folder, and memory, when left out.",
 }
 
 // Help is shown by gvbll audit --help.
@@ -117,10 +117,6 @@ func (a auditCmd) audit(ctx context.Context, p flags.Process, g look.Graph, mode
 			return found, err
 		}
 	}
-	bases, err := service.OpenBases(p.Log, a.Base, g.Names)
-	if err != nil {
-		return found, err
-	}
 	all, err := a.settings(ctx, g.Client, g.Names, models, from)
 	if err != nil {
 		return found, fmt.Errorf("audit: %w", err)
@@ -138,14 +134,12 @@ func (a auditCmd) audit(ctx context.Context, p flags.Process, g look.Graph, mode
 	}
 	for i, settings := range all {
 		settings.Local.Embeddings = true // compared where they were published
-		settings, removeFiles, err := service.WithFiles(settings, a.state(), p.Log)
+		state := flags.State{StateDir: a.StateDir, Base: a.Base, Pending: flags.Pending{Memory: flags.PendingMemory}}
+		cfg, _, removeFiles, err := service.Prepare(p, g.Names, settings, state, models...)
 		if err != nil {
 			return found, err
 		}
 		defer removeFiles()
-		cfg := service.Terms(p, g.Names, settings, models...)
-		cfg.Checkpoints.Restore, cfg.Checkpoints.Bases.Store = service.Restorer(settings, models...), bases
-		cfg.Checkpoints.Dir = a.StateDir // for what is fetched of a base
 		engine, err := cfg.Models.Fresh()
 		if err != nil {
 			return found, err
@@ -199,11 +193,6 @@ func printAudit(w io.Writer, label string, found audit.Result) error {
 	_, err := fmt.Fprintf(w, "%d windows, %d predictions and %d dead letters agree with the model, in %v; chain %s\n",
 		proved, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)
 	return err
-}
-
-// state returns where an audit keeps predictions that wait.
-func (a auditCmd) state() flags.State {
-	return flags.State{StateDir: a.StateDir, Pending: flags.Pending{Memory: flags.PendingMemory}}
 }
 
 // settings returns the settings to replay with: those of the state that it begins with or, each once, of the

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +21,7 @@ type backtestCmd struct {
 	Model    string            `help:"@backtest_model" type:"path" placeholder:"FILE"`
 	Scores   []string          `help:"@backtest_scores" type:"path" placeholder:"FILE" sep:"none"`
 	Capacity backtest.Capacity `help:"@backtest_capacity" placeholder:"50/d"`
-	Picture  string            `help:"File to draw scores over time and reliability into, as SVG." type:"path" placeholder:"FILE"`
+	Picture  string            `help:"SVG of scores over time and reliability." type:"path" placeholder:"FILE"`
 	Tables   backtestTables    `embed:""`
 	JSON     bool              `help:"Print everything as JSON (docs/schemas/backtest.json)." name:"json"`
 
@@ -40,21 +39,19 @@ var backtestHelp = flags.Texts{
 	"backtest_model": "Model file of 'gvbll train' with the same data flags, in place of a training. One that was " +
 		"trained on nodes of the " +
 		"stream is refused.",
-	"backtest_scores": "Your own probabilities, to stand beside: a table in csv with a column node and one for each " +
-		"class; of two classes " +
-		"one is enough. Give it once for each such table.",
-	"backtest_predictions": "File to write what each system said of each node into, in csv.",
-	"backtest_rows": "Write what logistic sees of each node as it comes into this file, in csv, and end: step 0 is " +
-		"what is there before the " +
-		"stream, and due the step after which the label is known. A system fitted on it has the labels that --scores is held against.",
-	"backtest_capacity": "How many nodes can be looked into, such as 50/d: how many of the rarest class are among those that are most " +
-		"probably of it.",
+	"backtest_scores": "Your own probabilities, to stand beside: a csv with a column node and one for each class; " +
+		"of two classes one is enough. May be given several times.",
+	"backtest_predictions": "Write what each system said of each node into this csv.",
+	"backtest_rows": "Write what logistic sees of each node as it comes into this csv, and end: step 0 is before " +
+		"the stream, due the step after which the label is known.",
+	"backtest_capacity": "How many nodes can be looked into, such as 50/d: says how many of the rarest class are " +
+		"among the most probable.",
 }
 
 // Help is shown by gvbll backtest --help.
 func (backtestCmd) Help() string {
-	return "Trains on the labels that have come by --train-until, and replays the nodes after it as a stream without Kafka: each node is " +
-		"scored as it was served, and labels are learned when they come. Beside it, on the same stream: the majority, " +
+	return "Trains on the labels that have come by --train-until, and replays the nodes after it without Kafka: " +
+		"each is scored as served, and labels are learned when they come. Beside it: the majority, " +
 		"always with the shares " +
 		"of the labels so far; logistic, a regression on a node, its neighbours and their labels, refitted after each step; and --scores."
 }
@@ -76,11 +73,15 @@ func (c backtestCmd) check(g flags.Given) error {
 		flags.NoEffect(c.Model != "", "no effect on --model, which is trained: leave out one of them", "encoder", "head", "epochs"))
 }
 
+// exampleNodes is the size of the synthetic graph here: logistic is refitted after each of its steps.
+const exampleNodes = 1500
+
 // Run runs the backtest.
 func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
 	if err := c.check(g); err != nil {
 		return err
 	}
+	c.Data.Nodes = exampleNodes
 	set, err := c.Data.Open()
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		return fmt.Errorf("%s: all nodes train, so there is none to test on: train until earlier, or on a smaller share", set.Name)
 	}
 	if c.Tables.Rows != "" {
-		return written(c.Tables.Rows, func(w io.Writer) error { return backtest.WriteRows(w, set, late) })
+		return flags.WriteFile(p.Out, c.Tables.Rows, func(w io.Writer) error { return backtest.WriteRows(w, set, late) })
 	}
 	if cfg.Own, err = backtest.ReadOwns(c.Scores, set); err != nil {
 		return fmt.Errorf("--scores: %w", err)
@@ -140,7 +141,7 @@ func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		}
 	}
 	if c.Tables.Predictions != "" {
-		if err := written(c.Tables.Predictions, r.WritePredictions); err != nil {
+		if err := flags.WriteFile(p.Out, c.Tables.Predictions, r.WritePredictions); err != nil {
 			return err
 		}
 	}
@@ -148,16 +149,6 @@ func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		return flags.PrintJSON(p.Out, r)
 	}
 	return printBacktest(p.Out, r, cfg.Own)
-}
-
-// written writes a file.
-func written(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	return errors.Join(write(w), w.Flush(), f.Close())
 }
 
 // model reads or trains the model.
@@ -213,8 +204,14 @@ func printBacktest(out io.Writer, r *backtest.Result, owns []*backtest.Own) erro
 	fmt.Fprintf(out, "AUC, AP and recall: %s.\n\n", of)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "\tright, %\tNLL\tECE\tby chance\tAUC\tAP\trecall in 1 %\t")
+	ranked := r.Labels
+	for _, c := range r.Systems[0].ByClass {
+		if c.Class == r.Ranked {
+			ranked = c.Labels
+		}
+	}
 	for _, s := range r.Systems {
-		fmt.Fprintf(w, "%s\t%.2f\t%.4f\t%.4f\t%.4f\t%.3f\t%.3f\t%.3f\t\n", s.Name, 100*s.Acc, s.NLL, s.ECE, s.Chance, s.AUC, s.AP, s.Recall)
+		fmt.Fprintf(w, "%s\t%.2f\t%.4f\t%.4f\t%.4f\t%s\t\n", s.Name, 100*s.Acc, s.NLL, s.ECE, s.Chance, ranks(ranked, s.AUC, s.AP, s.Recall))
 	}
 	if r.Systems[0].Capacity != nil {
 		fmt.Fprintln(w, "\n\tlooked into\tcaught\tof all, %\tof those looked into, %\t")
@@ -225,7 +222,7 @@ func printBacktest(out io.Writer, r *backtest.Result, owns []*backtest.Own) erro
 	}
 	fmt.Fprint(w, "\n"+backtest.Served+", by class\tlabels\tECE\tby chance\tAUC\tAP\trecall in 1 %\t\n")
 	for _, c := range r.Systems[0].ByClass {
-		fmt.Fprintf(w, "%.20s\t%d\t%.4f\t%.4f\t%.3f\t%.3f\t%.3f\t\n", c.Class, c.Labels, c.ECE, c.Chance, c.AUC, c.AP, c.Recall)
+		fmt.Fprintf(w, "%.20s\t%d\t%.4f\t%.4f\t%s\t\n", c.Class, c.Labels, c.ECE, c.Chance, ranks(c.Labels, c.AUC, c.AP, c.Recall))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -249,6 +246,14 @@ func printBacktest(out io.Writer, r *backtest.Result, owns []*backtest.Own) erro
 		}
 	}
 	return nil
+}
+
+// ranks formats how a class with so many labels is ranked in three columns, dashes where they are too few to say.
+func ranks(labels int, auc, ap, recall float64) string {
+	if labels < page.FewOfClass {
+		return "-\t-\t-"
+	}
+	return fmt.Sprintf("%.3f\t%.3f\t%.3f", auc, ap, recall)
 }
 
 // picture draws the systems beside each other, and the reliability of what serves and of somebody's own scores.

@@ -38,6 +38,19 @@ func testCells(t *testing.T, sh *shell) {
 	if out := sh.gvbll("topics", "--create", "--cells", "3", "--brokers", sh.addr); strings.Count(out, " 3 ") != 7 {
 		t.Fatalf("gvbll topics prints\n%s, want seven topics of 3 partitions", out)
 	}
+	for want, args := range map[string][]string{
+		"its graph has 3 cells, and a demo is of one: give another": smallDemo(t, "--brokers", sh.addr),
+		"--cell-by tenant: the nodes have no such attribute":        {"send", "--cell-by", "tenant", "--brokers", sh.addr},
+	} {
+		if code, _, errs := sh.command(args...); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit code %d, want %d: %s", args, code, exitUsage, errs)
+		}
+	}
+	sh.gvbll("topics", "--create", "--prefix", "three", "--partitions", "3", "--brokers", sh.addr)
+	code, out, errs := sh.command("topics", "--create", "--prefix", "three", "--partitions", "5", "--brokers", sh.addr)
+	if want := "--partitions 5: topic three.nodes is there with 3, and stays so"; code != exitUsage || !strings.Contains(errs, want) {
+		t.Errorf("topics of other partitions: exit code %d and\n%s%s", code, out, errs)
+	}
 	var cells []*testGraph
 	for number := range 3 {
 		cells = append(cells, cellOf(t, sh, "gvbll", dim, number))
@@ -56,7 +69,7 @@ func testCells(t *testing.T, sh *shell) {
 	})
 
 	// All cells.
-	code, out, errs := sh.command("status", "--brokers", sh.addr)
+	code, out, errs = sh.command("status", "--brokers", sh.addr)
 	if found := regexp.MustCompile(`(?m)^ *all +\d+ +90 +90 +90 +0 `).FindString(out); code != exitOK || found == "" {
 		t.Errorf("status: exit code %d\n%s%s, want a sum of 90 nodes, predictions and labels", code, out, errs)
 	}
@@ -161,7 +174,11 @@ func testCells(t *testing.T, sh *shell) {
 		}
 	}
 	metrics := sh.get(url + "/metrics")
-	for _, want := range []string{"\ngvbll_arrivals_total 90\n", `gvbll_cells{role="owner"} 3`, "\ngvbll_owner 1\n", `gvbll_level{of="nodes"} `} {
+	for _, want := range []string{
+		"\ngvbll_arrivals_total 90\n", `gvbll_cells{role="owner"} 3`, "\ngvbll_owner 1\n", `gvbll_level{of="nodes"} `,
+		`gvbll_cell_owner{cell="2"} 1`, `gvbll_cell_nodes{cell="2"} 40`, `gvbll_cell_verdict_points{cell="2"} -1`,
+		`gvbll_cell_lag_seconds{cell="2"} `, `gvbll_cell_last_label_timestamp_seconds{cell="2"} `,
+	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("/metrics lacks %q", want)
 		}

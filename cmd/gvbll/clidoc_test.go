@@ -97,12 +97,12 @@ func commandLine(k *kong.Kong) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Command line
 
-This page is made of the program's own help: `+"`go test ./cmd/gvbll -run TestCommandLineIsDocumented -update`"+`.
+The flags of every command, made of the program's own help, which says more of what each does (`+"`gvbll help COMMAND`"+`):
+`+"`go test ./cmd/gvbll -run TestCommandLineIsDocumented -update`"+`.
 
-**Where a flag comes from.** In this order: the command line; the environment, `+"`GVBLL_`"+` and the flag's
-name in capitals with `+"`_`"+` for `+"`-`"+`, as `+"`GVBLL_LOG_FORMAT`"+`; the YAML file that `+"`--config`"+` names, there a command's
-section before the rest; the default. A password has no flag (docs/security.md). A variable `+"`GVBLL_…`"+` or a key of the
-file that is no flag's name is an error.
+**Where a flag comes from.** In this order: the command line; the environment, as `+"`GVBLL_LOG_FORMAT`"+` for `+"`--log-format`"+`; the YAML file
+that `+"`--config`"+` names, there a command's section before the rest; the default. A password has no flag (docs/security.md). A variable
+`+"`GVBLL_…`"+` or a key of the file that is no flag's name is an error.
 
 `+"```yaml"+`
 brokers: [kafka-1:9092, kafka-2:9092]
@@ -123,50 +123,44 @@ work:
 A flag that has no effect beside the others, or with the model, is an error (%[3]d) on the command line. From
 the environment or the file, which commands may share, it is a warning.
 
-Results go to standard output, everything else to standard error.
-
-**In a terminal** `+"`demo`"+` paints a live view in place ([picture](pictures/terminal-demo.png)); elsewhere it prints lines. Colours are left out with NO_COLOR in the
-environment.
+Results go to standard output, everything else to standard error. Colours are left out with NO_COLOR in the environment.
 
 ## For every command
 
 `, exitOK, exitFailed, exitUsage)
-	flagTables(&b, "", k.Model.Flags, nil)
+	flagLists(&b, "", k.Model.Flags, nil)
 	homes := make(map[string]string)
 	commands := k.Model.Leaves(true)
 	for _, home := range []string{"train", "work"} {
 		for _, f := range commands[slices.IndexFunc(commands, func(n *kong.Node) bool { return n.Name == home })].Flags {
-			homes[flagRow(f)] = home
+			homes[flagItem(f)] = home
 		}
 	}
 	for _, n := range commands {
 		fmt.Fprintf(&b, "\n## gvbll %s\n\n%s\n", n.Name, n.Help)
-		if n.Detail != "" {
-			fmt.Fprintf(&b, "\n%s\n", strings.ReplaceAll(n.Detail, "\n", "  \n"))
-		}
 		if len(n.Positional) > 0 {
-			fmt.Fprintf(&b, "\n| argument | |\n|---|---|\n")
+			b.WriteString("\n")
 			for _, p := range n.Positional {
-				fmt.Fprintf(&b, "| `%s` | %s |\n", p.Name, cell(p.Help))
+				fmt.Fprintf(&b, "- `%s`: %s\n", p.Name, p.Help)
 			}
 		}
 		if len(n.Flags) > 0 {
 			b.WriteString("\n")
-			flagTables(&b, n.Name, n.Flags, homes)
+			flagLists(&b, n.Name, n.Flags, homes)
 		}
 	}
 	return b.String()
 }
 
-// flagTables writes a table for each group of a command's flags, in the order of --help. Those whose
-// row stands at another command, their home, are only named.
-func flagTables(b *strings.Builder, command string, list []*kong.Flag, homes map[string]string) {
+// flagLists writes a list for each group of a command's flags, in the order of --help. Those whose
+// item stands at another command, their home, are only named.
+func flagLists(b *strings.Builder, command string, list []*kong.Flag, homes map[string]string) {
 	flags.ByGroup(list)
 	elsewhere := make(map[string][]string)
 	begun, group := false, 0
 	for _, f := range list {
-		row := flagRow(f)
-		if home, ok := homes[row]; ok && home != command {
+		item := flagItem(f)
+		if home, ok := homes[item]; ok && home != command {
 			name := "`--" + f.Name + "`"
 			if f.Group != nil && f.Group.Key == "security" {
 				name = "[Kafka's security](#security-of-the-connections-to-kafka)"
@@ -184,9 +178,8 @@ func flagTables(b *strings.Builder, command string, list []*kong.Flag, homes map
 			if f.Group != nil && f.Group.Key != "global" {
 				fmt.Fprintf(b, "### %s\n\n", strings.TrimSuffix(f.Group.Title, ":"))
 			}
-			fmt.Fprintf(b, "| flag | default | |\n|---|---|---|\n")
 		}
-		b.WriteString(row)
+		b.WriteString(item)
 	}
 	for i, home := range slices.Sorted(maps.Keys(elsewhere)) {
 		if i > 0 || begun {
@@ -196,16 +189,19 @@ func flagTables(b *strings.Builder, command string, list []*kong.Flag, homes map
 	}
 }
 
-// flagRow returns the row of a flag: name, default, help.
-func flagRow(f *kong.Flag) string {
+// flagItem returns the item of a flag: its name with the default, or with the kind of its values, and its help.
+func flagItem(f *kong.Flag) string {
 	name := "--" + f.Name
 	switch {
 	case f.Tag.Negatable != "":
 		name = "--[no-]" + f.Name
-	case !f.IsBool():
+	case f.IsBool():
+	case f.Default != "":
+		name += "=" + f.Default
+	default:
 		kind := kindOf(f.Target.Type())
 		words := []string{"FILE", "DIR", "PATH", "ADDR", "NAME", "USER", "KIND", "SHARE", "RATE", "SIZE", "POWER", "RADIANS"}
-		if slices.Contains(words, f.PlaceHolder) || kind == "VALUE" && f.PlaceHolder != "" && f.PlaceHolder != f.Default {
+		if slices.Contains(words, f.PlaceHolder) || kind == "VALUE" && f.PlaceHolder != "" {
 			kind = f.PlaceHolder
 		}
 		name += " " + kind
@@ -213,14 +209,14 @@ func flagRow(f *kong.Flag) string {
 	if f.Short != 0 {
 		name += fmt.Sprintf(", -%c", f.Short)
 	}
-	value := f.Default
+	item := "- `" + name + "`"
 	switch {
 	case f.Required:
-		value = "required"
-	case value != "":
-		value = "`" + value + "`"
+		item += " (required)"
+	case f.Tag.Negatable != "" && f.Default == "true":
+		item += " (on)"
 	}
-	return fmt.Sprintf("| `%s` | %s | %s |\n", cell(name), value, cell(f.Help))
+	return item + ": " + strings.ReplaceAll(f.Help, "\n", " ") + "\n"
 }
 
 // kindOf names the values of a flag's type: VALUE if the type reads its own text.
@@ -250,6 +246,3 @@ func kindOf(t reflect.Type) string {
 		return "VALUE"
 	}
 }
-
-// cell escapes a text for a table's cell.
-func cell(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) }

@@ -27,16 +27,14 @@ type deadLettersCmd struct {
 }
 
 var deadLettersHelp = flags.Texts{
-	"dead_letters_resend": "Send the records of this file, in lines as --json prints them, to the topics they came from; - for " +
-		"standard input.",
+	"dead_letters_resend": "Send the records of this file, as --json prints them, to the topics they came from; - " +
+		"for standard input.",
 }
 
 // Help is shown by gvbll dead-letters --help.
 func (deadLettersCmd) Help() string {
-	return "Lists the records that were refused, and why. To send some again, print them with --json, " +
-		"repair `value` and `headers` in an editor, and give the lines to --resend. " +
-		"All of them are sent in one transaction, and the list says from then on that they were. No record is sent " +
-		"again twice: one that is refused again is a dead letter of its own."
+	return "To send some again, print them with --json, repair `value` and `headers`, and give the lines to " +
+		"--resend. All are sent in one transaction, none twice; one that is refused again is a new dead letter."
 }
 
 // Run lists, or sends again.

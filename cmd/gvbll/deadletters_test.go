@@ -3,13 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -94,51 +92,5 @@ func testDeadLetters(t *testing.T, sh *shell) {
 	}
 	if code, _, errs := deadLetters("--reason", "boredom"); code != exitUsage || !strings.Contains(errs, "--reason boredom") {
 		t.Errorf("an unknown reason: exit code %d, want %d: %s", code, exitUsage, errs)
-	}
-}
-
-// FuzzReadLetter: a line that was edited by hand is refused, or gives a record for an
-// input topic. Memory is bounded in proportion to the line.
-func FuzzReadLetter(f *testing.F) {
-	names, err := topics.Under("g")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add([]byte(`{"reason":"undecodable","detail":"x","topic":"g.nodes","partition":1,"offset":7,"time":1,"key":"k","value":{"id":1},"headers":[{"key":"content-type","value":"x"},{"key":"b","value_base64":"eA=="}]}`))
-	f.Add([]byte(`{"topic":"g.labels","key":null,"value_base64":"ew==","headers":[{"key":"a","value":"1"},{"key":"a","value":"2"}]}`))
-	f.Add([]byte(`{"topic":"g.nodes","truncated":true}`))
-	f.Add([]byte(`{"topic":"other"}`))
-	f.Add([]byte(`{"topic":"g.nodes","value":[255]}`))
-	f.Add([]byte(strings.Repeat("[", 100)))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		r, _, err := look.ReadLetter(b, names)
-		runtime.ReadMemStats(&after)
-		if got := after.TotalAlloc - before.TotalAlloc; got > uint64(256*len(b)+64<<10) {
-			t.Fatalf("a line of %d bytes allocates %d bytes", len(b), got)
-		}
-		if err == nil && r.Topic != names.Nodes && r.Topic != names.Labels && r.Topic != names.Commands {
-			t.Fatalf("a record for topic %q, which is no input", r.Topic)
-		}
-	})
-}
-
-// TestReasonsAreDocumented: docs/hostile-input.md has a row with a remedy for every
-// reason, and the description of the wire format refers to it.
-func TestReasonsAreDocumented(t *testing.T) {
-	read := func(name string) string {
-		b, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
-		must(t, err)
-		return string(b)
-	}
-	table := read("hostile-input.md")
-	for _, reason := range event.Reasons() {
-		if !strings.Contains(table, "| `"+string(reason)+"` |") {
-			t.Errorf("hostile-input.md has no row for %s", reason)
-		}
-	}
-	if !strings.Contains(read("wire-format.md"), "(hostile-input.md)") {
-		t.Error("wire-format.md does not refer to hostile-input.md")
 	}
 }

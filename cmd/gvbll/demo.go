@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,21 +48,19 @@ type demoCmd struct {
 }
 
 var demoHelp = flags.Texts{
-	"demo_dir": "Keep the model and the data of the embedded broker in this folder. The same command continues after " +
-		"Ctrl-C or SIGTERM, not after SIGKILL.",
-	"demo_exit": "End after the stream, in a terminal too. Otherwise the page stays there until Enter or Ctrl-C, ten " +
-		"minutes if nobody has it open.",
-	"demo_json": "Print the summary as JSON, with the scores of every head, and everything else to standard error.",
-	"demo_brokers": "Addresses of your own Kafka brokers, host:port, without TLS and passwords. An embedded broker when left " +
-		"out.",
-	"demo_http": "Address of the live page, the query API, /metrics, /healthz and /readyz.",
+	"demo_dir": "Keep model and data in this folder. The same command continues after Ctrl-C or SIGTERM, not after " +
+		"SIGKILL.",
+	"demo_exit": "End after the stream, in a terminal too. Else the page stays until Enter or Ctrl-C, ten minutes " +
+		"if nobody has it open.",
+	"demo_json":    "Print the summary as JSON, with the scores of every head.",
+	"demo_brokers": "Your own Kafka brokers, host:port, without TLS and passwords; an embedded one when left out.",
+	"demo_http":    "Address of the live page, the query API, /metrics, /healthz and /readyz.",
 }
 
 // Help is shown by gvbll demo --help.
 func (demoCmd) Help() string {
 	return "Starts a broker, makes a graph that drifts, trains a model, and serves the stream while its labels come late. " +
-		"At the end it says how often what served was right, how far its probabilities can be believed, and how the " +
-		"model as trained would have done. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
+		"'gvbll train', 'work' and 'send' do the same one by one, with more flags."
 }
 
 func (d demoCmd) check(g flags.Given) error {
@@ -153,6 +152,9 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	defer client.Close()
 	if _, err := topics.Create(ctx, client, names, topics.Layout{Partitions: 1, Replication: -1}); err != nil {
 		return err
+	}
+	if whole, err := topics.Divided(ctx, client, names); err != nil || whole.Cells > 0 {
+		return cmp.Or(err, flags.Usagef("--prefix %s: its graph has %d cells, and a demo is of one: give another", d.Prefix, whole.Cells))
 	}
 	m, err := d.model(ctx, set, p.Err)
 	if err != nil {

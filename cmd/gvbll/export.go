@@ -6,7 +6,6 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
-	"github.com/gvbll/gvbll/pipeline/model"
 )
 
 type exportCmd struct {
@@ -20,30 +19,22 @@ type exportCmd struct {
 }
 
 var exportHelp = flags.Texts{
-	"export_model": "File of the model that serves: nodes that it refused are left out, kinds of edges have its directions, and " +
-		"columns the kinds and units of its schema. Without it both are read from the events.",
+	"export_model": "File of the model that serves: what it refused is left out, and directions, kinds and units " +
+		"are its own, not read from the events.",
 	"export_until": "Read the windows before this one, or those committed before this time; all when left out.",
 }
 
 // Help is shown by gvbll export --help.
 func (exportCmd) Help() string {
-	return "Writes the graph that a ledger has as a data set, with the nodes' ids, latest features, labels, kinds and " +
-		"weights of edges, and " +
-		"event times (windows, if no event has a time), and a split: nodes that came as context are for training, " +
-		"the others are the stream. 'gvbll train --data' reads it, and so do other programs (docs/datasets.md)."
+	return "Writes ids, latest features, labels, times (windows, if no event has one), edges with kinds and " +
+		"weights, and a split: what came as context is for training. 'gvbll train --data' reads it " +
+		"(docs/datasets.md)."
 }
 
 // Run writes the data set.
 func (c exportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err := flags.CheckFolder("--out", c.Out, 0o700); err != nil {
 		return err
-	}
-	var serving *model.Model
-	if c.Model != "" {
-		var err error
-		if serving, err = model.Open(c.Model); err != nil {
-			return err
-		}
 	}
 	g, err := look.Connect(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
@@ -54,10 +45,9 @@ func (c exportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	if serving != nil {
-		if err := l.CheckServes(serving); err != nil {
-			return err
-		}
+	serving, err := openServing(c.Model, l)
+	if err != nil {
+		return err
 	}
 	d, err := l.DataSet(ctx, serving, p.Err)
 	if err != nil {

@@ -33,10 +33,9 @@ var forgetHelp = flags.Texts{
 
 // Help is shown by gvbll forget --help.
 func (forgetCmd) Help() string {
-	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these " +
-		"nodes, and continues: its state is then, to the bit, that of a worker that never saw them. It needs the " +
-		"inputs from their beginning. A node that no event names is unknown: the exit code is then 1. The input " +
-		"records themselves, the published predictions and this command stay in Kafka: see docs/forgetting.md."
+	return "The owner stops serving, replays the ledger without these nodes, and goes on: its state is then, to " +
+		"the bit, that of a worker that never saw them. It needs the inputs from their beginning. Exit code 1 if " +
+		"no event names a node. What stays in Kafka: docs/forgetting.md."
 }
 
 // maxForgotten bounds the ids of one command.

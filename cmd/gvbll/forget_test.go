@@ -110,7 +110,7 @@ func testForget(t *testing.T, sh *shell) {
 		for i := range outcome.Predictions {
 			p := &outcome.Predictions[i]
 			after++
-			if !bytes.Equal(published[fmt.Sprint(p.Window, p.Node)], wire.AppendPrediction(nil, p)) {
+			if !bytes.Equal(published[fmt.Sprint(p.Window, p.Node)], wire.MsgPack.AppendPrediction(nil, p)) {
 				t.Errorf("window %d: the prediction of node %v differs from that of an engine that never saw node 7", r.Window, p.Node)
 			}
 		}

@@ -14,7 +14,7 @@ type inspectCmd struct {
 
 // Help is shown by gvbll inspect --help.
 func (inspectCmd) Help() string {
-	return "Reads a model file as 'gvbll work' does, and prints its encoder, its classes, how it was trained, and what it serves with."
+	return "Prints its encoder, its classes, how it was trained, and what it serves with."
 }
 
 // Run prints the contents of the file.

@@ -76,7 +76,7 @@ func checkKeysBits(t *testing.T, dir string, cfg pipeline.Config) {
 	must(t, err)
 	pair, err := pipeline.NewPair(cfg, m)
 	must(t, err)
-	history, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: set.Dim, Schema: set.Schema, Classes: set.Classes, Keep: cfg.Keep})
+	history, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: set.Dim, Schema: set.Schema, Classes: set.Classes, Settings: cfg})
 	must(t, err)
 	raw := set.Stream()
 	features := make([]event.Node, len(set.Labels))

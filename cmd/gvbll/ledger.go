@@ -19,10 +19,8 @@ type ledgerCmd struct {
 
 // Help is shown by gvbll ledger --help.
 func (ledgerCmd) Help() string {
-	return "Prints first the model and the settings, then for each window what cut it, the numbers of its " +
-		"predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so " +
-		"far, and the offsets that it read; and where an epoch begins, or another model was promoted. With --json " +
-		"also the state of the model in the shadow."
+	return "Prints the model and the settings, then for each window what cut it, its predictions, labels and " +
+		"refusals, hashes and offsets; and where an epoch begins, or another model was promoted."
 }
 
 // Run prints the committed records up to the present end of the ledger.

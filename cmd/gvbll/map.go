@@ -34,8 +34,8 @@ type mapCmd struct {
 
 // Help is shown by gvbll map --help.
 func (mapCmd) Help() string {
-	return "Reads the first records of a topic, and prints what a map makes of each: an event, in our own format as " +
-		"JSON, or why it is refused. Nothing is written."
+	return "Prints of the first records what each becomes: an event in our own format, or why it is refused. " +
+		"Nothing is written."
 }
 
 // Run prints a line for each record.

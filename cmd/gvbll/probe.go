@@ -13,8 +13,8 @@ type probeCmd struct {
 
 // Help is shown by gvbll probe --help.
 func (probeCmd) Help() string {
-	return "Asks /healthz, as an image's health check does where there is no curl, with the worker's own flags or " +
-		"environment. It believes any certificate. Where clients need certificates it fails."
+	return "Asks /healthz, with the worker's own flags or environment. It believes any certificate. Where clients " +
+		"need certificates it fails."
 }
 
 // Run returns an error unless the worker answers.

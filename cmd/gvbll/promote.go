@@ -19,9 +19,8 @@ type promoteCmd struct {
 
 // Help is shown by gvbll promote --help.
 func (promoteCmd) Help() string {
-	return "Makes the model in the shadow serve from the workers' next window on. The one that served is then in " +
-		"the shadow, and can be promoted again. The command is part of the stream: workers that are down now carry " +
-		"it out when they start. 'gvbll ledger' shows when it happened."
+	return "From the workers' next window on; the one that served is then in the shadow. The command is part of " +
+		"the stream: workers that are down carry it out when they start. 'gvbll ledger' shows when it happened."
 }
 
 // Run sends the command.

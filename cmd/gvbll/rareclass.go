@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/parts"
@@ -80,8 +81,12 @@ func byClass(classes int, labels []int32) (counts []int, most int) {
 // lines says it to people. what are the nodes whose labels these are.
 func (r *rareClass) lines(what string) []string {
 	share := float64(r.Labels) / float64(r.Of)
+	majority := fmt.Sprintf("To always say %.20q is right for %.2f %% of %s.", r.Majority, 100*r.Share, what)
+	if r.Labels < page.FewOfClass {
+		return []string{majority, fmt.Sprintf("Of %.20q there are %d labels, too few to say how it is ranked.", r.Class, r.Labels)}
+	}
 	return []string{
-		fmt.Sprintf("To always say %.20q is right for %.2f %% of %s.", r.Majority, 100*r.Share, what),
+		majority,
 		fmt.Sprintf("Of %.20q (%s labels) the AUC is %.3f, the average precision %.3f (a coin's %.3f).",
 			r.Class, look.Grouped(r.Labels), r.AUC, r.AP, share),
 		fmt.Sprintf("The 1 %% that are most likely %.20q have %.0f %% of it.", r.Class, 100*r.Recall),

@@ -28,19 +28,18 @@ type rebaseCmd struct {
 }
 
 var rebaseHelp = flags.Texts{
-	"rebase_accept_gap": "Begin an epoch behind records of the inputs, or windows of the ledger, that are gone, from the newest " +
-		"checkpoint in --state-dir. The ledger names them.",
-	"rebase_restored": "Ledger or inputs are copies of what is gone, from a mirror: begin an epoch if the inputs' records have other " +
-		"offsets than the ledger says, and take over its folder of --base, in which no other ledger deletes.",
+	"rebase_accept_gap": "Begin an epoch behind records or windows that are gone, from the newest checkpoint in " +
+		"--state-dir.",
+	"rebase_restored": "Ledger or inputs are copies, from a mirror: begin an epoch if records have other offsets " +
+		"than the ledger says, and take over its folder of --base.",
 }
 
 // Help is shown by gvbll rebase --help.
 func (rebaseCmd) Help() string {
 	return "Replays the ledger's windows, as they were cut, through this program with this model and these " +
 		"settings, and begins an epoch of these with a window without records. Nothing is published again. If the " +
-		"ledger is of these terms already, nothing happens. The worker that owns the graph serves until the replay " +
-		"is done, and then ends, as do standbys of the old terms. 'gvbll work --rebase' does the same without a " +
-		"pause: docs/upgrade.md.\n\n" +
+		"ledger is of these terms already, nothing happens. Workers of the old terms end. 'gvbll work --rebase' " +
+		"does the same without a pause (docs/upgrade.md).\n\n" +
 		"With --accept-gap the epoch has the ledger's own terms, and begins behind records of the inputs, or " +
 		"windows of the ledger, that nobody has any more. End the workers before. From then on every start " +
 		"needs a checkpoint of the new epoch."
@@ -88,16 +87,12 @@ func (c rebaseCmd) rebase(ctx context.Context, p flags.Process, graph look.Graph
 			return err
 		}
 	}
-	settings, removeFiles, err := service.WithFiles(settings, c.State, p.Log)
+	cfg, _, removeFiles, err := service.Prepare(p, graph.Names, settings, c.State, models...)
 	if err != nil {
 		return err
 	}
 	defer removeFiles()
-	cfg := service.Terms(p, graph.Names, settings, models...)
 	if cfg.Terms.Registry, err = c.Registry.Open(ctx, p); err != nil {
-		return err
-	}
-	if cfg.Checkpoints, err = service.Checkpoints(p.Log, c.State, graph.Names, settings, models...); err != nil {
 		return err
 	}
 	engine, err := cfg.Models.Fresh()

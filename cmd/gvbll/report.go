@@ -15,21 +15,18 @@ type reportCmd struct {
 	Cell  flags.Cell  `embed:""`
 
 	Since flags.Moment `help:"@report_since" default:"24h" placeholder:"24h"`
-	Until flags.Moment `help:"End of the time: a duration before now, or a time; now when left out." default:"0s" placeholder:"TIME"`
+	Until flags.Moment `help:"End: a duration before now, or a time; now when left out." default:"0s" placeholder:"TIME"`
 	Out   string       `help:"File to write, - for standard output." default:"report.html" type:"path" placeholder:"FILE"`
 }
 
 var reportHelp = flags.Texts{
-	"report_since": "Beginning of the time: a duration before its end such as 24h, or a time such as 2026-11-22 or " +
-		"2026-11-22T10:00:00Z.",
+	"report_since": "Beginning: 24h before the end, or 2026-11-22T10:00:00Z, or 2026-11-22.",
 }
 
 // Help is shown by gvbll report --help.
 func (reportCmd) Help() string {
-	return "Writes how a graph did over a time as one HTML file, to look at, to print or to mail: predictions, " +
-		"labels and refused events, scores over time by head, reliability, slices by degree, classes, drift found, " +
-		"models promoted. " +
-		"The file needs nothing else and has no script. All of it comes from the ledger."
+	return "One file without scripts, to look at, to print or to mail, from the ledger: predictions, labels, " +
+		"refused events, scores by head, reliability, slices, classes, drift found, models promoted."
 }
 
 // Run writes the report.

@@ -9,7 +9,6 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/retrain"
 )
 
@@ -28,19 +27,16 @@ type retrainCmd struct {
 }
 
 var retrainHelp = flags.Texts{
-	"retrain_models": "Folder of model files that the workers have too (work --models). The new model is written there, and the " +
-		"one that serves is read there.",
-	"retrain_promote": "Promote the model without a further command: once it and the model that serves are compared by so many " +
-		"labels, if its log loss is lower, such as after=500,if=nll. When left out, 'gvbll promote' decides.",
-	"retrain_yes": "Try the model even if it is worse, by what its candidate scored, than the one that serves. Without it, a " +
-		"terminal is asked, and elsewhere such a model is not tried.",
+	"retrain_models": "Folder of model files that the workers have too (work --models).",
+	"retrain_promote": "Promote the model after so many labels, if its log loss is lower, such as " +
+		"after=500,if=nll. When left out, 'gvbll promote' decides.",
+	"retrain_yes": "Try the model even if its candidate scored worse than the one that serves, without asking.",
 }
 
 // Help is shown by gvbll retrain --help.
 func (retrainCmd) Help() string {
-	return "Trains a model on a graph's ledger as 'gvbll train --brokers' does, puts its file into the folder of " +
-		"models, and sends the workers the command to try it beside the model that serves, unless the candidate is " +
-		"worse: then it asks first (docs/retraining.md)."
+	return "Trains as 'gvbll train --brokers' does, puts the file into the folder of models, and sends the workers " +
+		"the command to try it (docs/retraining.md)."
 }
 
 // Run trains, and sends the command.
@@ -61,19 +57,18 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 		return err
 	}
 	folder := service.NewModelFolder(c.Models)
-	serving, err := c.serving(folder, l)
+	serving, err := openServing(c.Serving, l)
+	if serving == nil && err == nil {
+		serving, err = folder.Open(l.Serves)
+	}
 	if err != nil {
 		return err
 	}
-	r, err := c.Train.fromLog(ctx, l, c.Seed, serving, c.Classes, p.Err)
+	r, err := c.Train.fromLog(ctx, l, c.Seed, serving, c.Classes, p, folder.File)
 	if err != nil {
 		return err
 	}
 	file := folder.File(r.Model.ID)
-	if err := r.Model.Save(file); err != nil {
-		return err
-	}
-	look.PrintValidation(p.Out, r)
 	if err := c.agree(ctx, p, r, file); err != nil {
 		return err
 	}
@@ -85,18 +80,6 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	}
 	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; sent the command to try it\n", file, r.Model.ID, describe(r.Model))
 	return err
-}
-
-// serving returns the model that serves.
-func (c retrainCmd) serving(folder *service.ModelFolder, l *look.Log) (*model.Model, error) {
-	if c.Serving == "" {
-		return folder.Open(l.Serves)
-	}
-	m, err := model.Open(c.Serving)
-	if err != nil {
-		return nil, err
-	}
-	return m, l.CheckServes(m)
 }
 
 // agree returns an error unless the model is to be tried. One that is worse than the model that

@@ -43,7 +43,20 @@ func TestSecureScripts(t *testing.T) {
 			)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"silent": silent},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"silent": silent,
+			"until":  until,
+			"allow": func(ts *testscript.TestScript, _ bool, args []string) { // USER Delete TOPIC
+				c.Allow(t, args[0], kafkago.ResourceTypeTopic, args[2], kafkago.ACLOperationTypeDelete)
+			},
+			"purged": func(ts *testscript.TestScript, _ bool, args []string) { // TOPIC PROGRAM ARGUMENTS, which has windows come
+				for end := time.Now().Add(time.Minute); c.First(t, args[0]) == 0; {
+					if err := ts.Exec(args[1], args[2:]...); err != nil || time.Now().After(end) {
+						ts.Fatalf("%s begins at offset 0: %v", args[0], err)
+					}
+				}
+			},
+		},
 	})
 }
 
@@ -156,6 +169,15 @@ func testTokensThatExpire(t *testing.T, sh *shell) {
 	for _, token := range tokens {
 		if strings.Contains(out, strings.Split(token, ".")[1]) {
 			t.Error("a token is in the output")
+		}
+	}
+}
+
+// until is a command of the scripts: it runs a program until it succeeds, for a minute at most.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	for end := time.Now().Add(time.Minute); ts.Exec(args[0], args[1:]...) != nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("%v does not succeed within a minute", args)
 		}
 	}
 }

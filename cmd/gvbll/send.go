@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
@@ -26,23 +28,21 @@ type sendCmd struct {
 }
 
 var sendHelp = flags.Texts{
-	"send_events": "Send the events of this file instead of a data set, one in JSON a line as in docs/wire-format.md: node " +
-		"events, labels (with node) and commands (with command); - for standard input.",
+	"send_events": "Send the events of this file, in JSON lines as in docs/wire-format.md: nodes, labels (with " +
+		"node), commands (with command); - for standard input.",
 	"send_labels": "When to send labels: predicted (those of a step once its predictions are published), delayed " +
 		"(--label-delay node events later) or never.",
-	"send_cell_by": "In a graph of several cells, what decides that of a node: an attribute, such as tenant, or prefix=/ for what its id " +
-		"has before the first slash.",
-	"send_loop": "When all steps are sent, send them again, without end: as new nodes (7/2, 7/3, …) beside the same " +
-		"context. Those of the pass before the last leave. --rate is of the steps then.",
+	"send_cell_by": "What decides a node's cell: an attribute, such as tenant, or prefix=/ for what its id has " +
+		"before the first slash.",
+	"send_loop": "Send the steps again, without end, as new nodes (7/2, 7/3, …); those of the pass before the last " +
+		"leave. --rate is of the steps then.",
 }
 
 // Help is shown by gvbll send --help.
 func (sendCmd) Help() string {
-	return "Nodes are sent in order of arrival: first the training and warm-up nodes as context, which the model " +
-		"does not predict, then step after step, each node with the neighbours that came before it or with it. " +
-		"Events have the time at which they are sent, those of a data set with keys or with times of labels their own. " +
-		"While no broker answers " +
-		"it waits, and may then send some " +
+	return "First come the training and warm-up nodes as context, then the stream, step after step, each node with " +
+		"the neighbours that came before it or with it. Events have the time at which they are sent, those of a " +
+		"data set with keys or times of labels their own. While no broker answers it waits, and may send some " +
 		"events twice, which changes nothing."
 }
 
@@ -81,12 +81,15 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	if err != nil {
 		return err
 	}
+	stream := set.Stream()
+	if err := c.checkCellBy(stream); err != nil {
+		return err
+	}
 	client, names, by, err := c.connect(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	stream := set.Stream()
 	total := stream.Events()
 	fmt.Fprintf(p.Err, "sending %s\n", set)
 	bar := flags.NewProgress(p.Err, "sent", total)
@@ -104,6 +107,29 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	}
 	_, err = fmt.Fprintf(p.Out, "sent %d nodes and %d labels%s\n", nodes, labels, notDue(set))
 	return err
+}
+
+// checkCellBy refuses an attribute that the first node of a stream does not have.
+func (c sendCmd) checkCellBy(stream *sender.Stream) error {
+	if c.CellBy == "" || strings.HasPrefix(c.CellBy, "prefix=") {
+		return nil
+	}
+	var columns []string
+	for _, items := range append([][]sender.Item{stream.Context}, stream.Steps...) {
+		for _, item := range items[:min(len(items), 1)] {
+			for _, a := range item.Node.Named {
+				columns = append(columns, a.Name)
+			}
+		}
+		if len(columns) > 0 {
+			break
+		}
+	}
+	if slices.Contains(columns, c.CellBy) {
+		return nil
+	}
+	return flags.Usagef("--cell-by %s: the nodes have no such attribute, but %.200q: give one of these, or prefix=/ for what ids begin with",
+		c.CellBy, columns)
 }
 
 // notDue says how many labels were sent at the end though the stream ends before their time.

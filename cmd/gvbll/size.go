@@ -28,8 +28,8 @@ type sizeCmd struct {
 
 // Help is shown by gvbll size --help.
 func (sizeCmd) Help() string {
-	return "Computes the memory of a worker by part, its disk and what passes over the network, from the model file alone " +
-		"(docs/performance.md has the formulas). A standby needs as much as the owner."
+	return "Of one worker, from the model file alone (docs/performance.md has the formulas). A standby needs as " +
+		"much as the owner."
 }
 
 // quantity is a large number: 50M, 350e6, 1.5G.
@@ -198,7 +198,7 @@ func (s *sizing) events() (in, out float64) {
 		}
 	}
 	p := &event.Prediction{Node: n.ID, Time: n.Time, Probabilities: make([]float32, len(s.m.Classes)), Class: s.m.Classes[0], Model: s.m.ID}
-	return float64(len(wire.AppendNode(nil, n))), float64(len(wire.AppendPrediction(nil, p)))
+	return float64(len(wire.AppendNode(nil, n))), float64(len(wire.MsgPack.AppendPrediction(nil, p)))
 }
 
 // inUnits returns bytes for people.

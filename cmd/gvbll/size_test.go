@@ -47,7 +47,7 @@ func TestSizeIsMeasured(t *testing.T) {
 
 // engineOf returns an engine that has predicted so many nodes, none of which has its label.
 func engineOf(t *testing.T, m *model.Model, head string, nodes, each int) *pipeline.Engine {
-	e, err := pipeline.New(m, pipeline.Config{Head: head, MaxPending: nodes, Samples: 1, Local: pipeline.Local{Unwatched: true}})
+	e, err := pipeline.New(m, pipeline.Config{Head: head, Bounds: pipeline.Bounds{Pending: nodes}, Samples: 1, Local: pipeline.Local{Unwatched: true}})
 	must(t, err)
 	rng := rand.New(rand.NewPCG(1, 1))
 	origin := &event.Origin{}

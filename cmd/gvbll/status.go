@@ -16,17 +16,15 @@ type statusCmd struct {
 	Kafka flags.Inputs `embed:""`
 	Cell  flags.Cell   `embed:""`
 
-	Base string        `help:"Where bases are, as for 'gvbll work': looks whether those that the ledger names are there." placeholder:"URL"`
-	Last time.Duration `help:"Length of the time to look at. It is compared with the same length before." default:"1h"`
+	Base string        `help:"Where bases are: looks whether those that the ledger names are there." placeholder:"URL"`
+	Last time.Duration `help:"Time to look at; it is compared with the same time before." default:"1h"`
 	JSON bool          `help:"Print JSON." name:"json"`
 }
 
 // Help is shown by gvbll status --help.
 func (statusCmd) Help() string {
-	return "Reads Kafka alone: the election of the workers, the end of the ledger, and the offsets of the inputs. " +
-		"It changes nothing. Scores are of what was served, and come from the ledger. " +
-		"If something is wrong it says so, with the section of docs/runbook.md that has the remedy, and ends with " +
-		"exit code 1: it can be a probe."
+	return "Reads Kafka alone, and changes nothing. Scores are of what was served. If something is wrong it says " +
+		"so, with the section of docs/runbook.md that has the remedy, and ends with exit code 1."
 }
 
 // Run prints the status.

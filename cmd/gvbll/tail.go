@@ -34,10 +34,9 @@ type tailCmd struct {
 }
 
 var tailHelp = flags.Texts{
-	"tail_offset": "Begin each partition at: beginning, end, an offset, or -N for its last N records.",
-	"tail_since":  "Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z.",
-	"tail_to_label": "Print the nodes of which labels are asked for (gvbll work --ask), each with the probability with which it " +
-		"was.",
+	"tail_offset":   "Begin each partition at: beginning, end, an offset, or -N for its last N records.",
+	"tail_since":    "Begin with what was published since: 1h ago, or 2026-01-31T12:00:00Z.",
+	"tail_to_label": "Print the nodes of which labels are asked for (gvbll work --ask).",
 }
 
 // Run prints committed predictions in the order of publication.
@@ -146,7 +145,7 @@ func (t *tailed) print(ctx context.Context, r *kafka.Record) error {
 		return err
 	}
 	_, err := fmt.Fprintf(t.w, "%s,\"partition\":%d,\"offset\":%d,\"published\":%d}\n",
-		bytes.TrimSuffix(wire.AppendPredictionJSON(nil, &p), []byte("}")), r.Partition, r.Offset, r.Time.UnixMilli())
+		bytes.TrimSuffix(wire.JSON.AppendPrediction(nil, &p), []byte("}")), r.Partition, r.Offset, r.Time.UnixMilli())
 	return err
 }
 

@@ -104,7 +104,7 @@ func TestTailCountsRecords(t *testing.T) {
 		p, err := sh.dial().NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: "t"})
 		must(t, err)
 		for i := range int64(9) {
-			value := wire.AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: i}})
+			value := wire.MsgPack.AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: i}})
 			must(t, p.Commit(t.Context(), []kafka.Record{{Topic: topicsUnder(t, "gvbll").Predictions, Key: fmt.Append(nil, i), Value: value, Time: time.Now()}}, "", nil))
 		}
 		var got []string

@@ -28,8 +28,8 @@ type topicsCmd struct {
 }
 
 var topicsHelp = flags.Texts{
-	"topics_cells": "Graphs that the topics have, each in a partition of every one: a producer's keys decide which. More than " +
-		"there are adds cells to such a graph.",
+	"topics_cells": "Graphs that the topics have, each in a partition of every one (docs/reliability.md). More " +
+		"than there are adds cells.",
 }
 
 // Help is shown by gvbll topics --help.
@@ -71,6 +71,12 @@ func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return err
 	}
 	names, unfit := topics.Divided(ctx, c, names)
+	for _, n := range []string{names.Nodes, names.Labels, names.Predictions} {
+		if unfit == nil && g.OnLine("partitions") && have[n] != t.Partitions {
+			unfit = flags.Usagef("--partitions %d: topic %s is there with %d, and stays so, as a producer would send keys elsewhere: "+
+				"leave the flag out", t.Partitions, n, have[n])
+		}
+	}
 	type row struct {
 		Topic      string `json:"topic"`
 		Partitions int    `json:"partitions"`

@@ -53,11 +53,11 @@ type trainFlags struct {
 var trainHelp = flags.Texts{
 	"train_weight_decay": "Weight decay of the encoder, an L2 term as in torch.optim.Adam; 0 for none.",
 	"train_embedding":    "Dimension d_e of an embedding; 0 for the number of classes, rounded up to a multiple of 16.",
-	"train_activation":   "Activation between the encoder's layers: relu or elu. For gat elu and for the others relu when left out.",
-	"train_normalize": "Normalisation of the features: none, row-l1, row-l2 or standard. For sparse features row-l2 and for dense " +
-		"ones standard when left out.",
-	"train_weights": "Safetensors file with the state dict of an encoder trained in PyTorch Geometric, to use as it is; only " +
-		"the head is trained (docs/pytorch-geometric.md).",
+	"train_activation":   "Activation between layers: relu, or for gat elu, when left out.",
+	"train_normalize": "Normalisation of features: none, row-l1, row-l2 (sparse ones when left out) or standard " +
+		"(dense).",
+	"train_weights": "State dict of an encoder trained in PyTorch Geometric, as safetensors, to use as it is " +
+		"(docs/pytorch-geometric.md).",
 }
 
 // defaultTraining returns the flags as they are where none is given.
@@ -74,8 +74,8 @@ type modelFlags struct {
 }
 
 var modelHelp = flags.Texts{
-	"model_head": "What the model predicts with: pool, a pool of heads on embeddings, features and the labels around a node, " +
-		"or paper, the paper's head.",
+	"model_head": "What predicts: pool, heads on embeddings, features and the labels around a node, or paper, the " +
+		"paper's head.",
 }
 
 func (f trainFlags) check(g flags.Given) error {
@@ -108,10 +108,9 @@ func (f trainFlags) config(seed uint64) (model.Config, error) {
 
 // Help is shown by gvbll train --help.
 func (trainCmd) Help() string {
-	return "Trains on a data set or, with --brokers, on what the ledger of a running graph has. A candidate is then " +
-		"first trained without the latest fifth of the labels, and scored by them beside the model that serves. " +
-		"'gvbll retrain' does so and lets the workers try the model (docs/retraining.md). The flags for TLS and " +
-		"passwords of 'gvbll work' are here, too."
+	return "Trains on a data set or, with --brokers, on what the ledger of a running graph has " +
+		"(docs/retraining.md): a candidate is then first scored beside the model that serves. The flags for TLS " +
+		"and passwords of 'gvbll work' are here, too."
 }
 
 // Run trains a model and saves it.
@@ -164,17 +163,7 @@ func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 
 // fromLog trains a model on a graph's ledger and saves it.
 func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
-	var serving *model.Model
-	if c.Log.Serving != "" {
-		var err error
-		if serving, err = model.Open(c.Log.Serving); err != nil {
-			return err
-		}
-	}
-	graphs, done, err := look.ConnectAll(ctx, p, flags.Inputs{
-		Kafka:        flags.Kafka{Brokers: c.Log.Brokers, Prefix: c.Log.Prefix, Security: c.Log.Security},
-		InputsPrefix: c.Log.InputsPrefix, NodesTopic: c.Log.NodesTopic, LabelsTopic: c.Log.LabelsTopic,
-	}, c.Log.Cell)
+	graphs, done, err := look.ConnectAll(ctx, p, c.Log.Kafka, c.Log.Cell)
 	if err != nil {
 		return err
 	}
@@ -183,33 +172,48 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	if serving != nil {
-		if err := l.CheckServes(serving); err != nil {
-			return err
-		}
-	}
-	r, err := c.Train.fromLog(ctx, l, c.Data.Seed, serving, c.Classes, p.Err)
+	serving, err := openServing(c.Log.Serving, l)
 	if err != nil {
 		return err
 	}
-	if err := r.Model.Save(c.Out); err != nil {
+	r, err := c.Train.fromLog(ctx, l, c.Data.Seed, serving, c.Classes, p, func(string) string { return c.Out })
+	if err != nil {
 		return err
 	}
-	look.PrintValidation(p.Out, r)
 	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s\n", c.Out, r.Model.ID, describe(r.Model))
 	return err
 }
 
-// fromLog trains a model on a graph's ledger. serving is the model that serves, or nil, and more are
-// classes to have besides those of the labels.
+// openServing reads the file of the model that serves in a ledger, "" for none.
+func openServing(file string, l *look.Log) (*model.Model, error) {
+	if file == "" {
+		return nil, nil
+	}
+	m, err := model.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	return m, l.CheckServes(m)
+}
+
+// fromLog trains a model on a graph's ledger, saves it in the file for its id, and prints how it compares. serving is the
+// model that serves, or nil, and more are classes to have besides those of the labels.
 func (f trainFlags) fromLog(
-	ctx context.Context, l *look.Log, seed uint64, serving *model.Model, more []string, w io.Writer,
+	ctx context.Context, l *look.Log, seed uint64, serving *model.Model, more []string, p flags.Process, file func(id string) string,
 ) (*retrain.Result, error) {
 	cfg, err := f.config(seed)
 	if err != nil {
 		return nil, err
 	}
-	return l.Train(ctx, retrain.Config{Model: cfg, Serving: serving, More: more, Progress: f.progress(w, true)})
+	r, err := l.Train(ctx, retrain.Config{Model: cfg, Serving: serving, More: more, Progress: f.progress(p.Err, true)})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Model.Save(file(r.Model.ID)); err != nil {
+		return nil, err
+	}
+	look.PrintValidation(p.Out, r)
+	return r, nil
 }
 
 // withClasses returns classes with the names in more that are not among them.
@@ -282,23 +286,16 @@ func describe(m *model.Model) string {
 
 // logFlags choose what gvbll train reads of a ledger.
 type logFlags struct {
-	Brokers []string `help:"@log_brokers" placeholder:"HOST:PORT" group:"log"`
-	Prefix  string   `help:"Prefix of the graph's topics." default:"gvbll" group:"log"`
-	// InputsPrefix is as in inputFlags.
-	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if it is another." placeholder:"PREFIX" group:"log"`
-	NodesTopic   string `help:"Topic of nodes, if its name is not the prefix and .nodes." placeholder:"TOPIC" group:"log"`
-	LabelsTopic  string `help:"Topic of labels, if its name is not the prefix and .labels." placeholder:"TOPIC" group:"log"`
 	look.Span
-	Cell    flags.Cell `embed:""`
-	Serving string     `help:"@log_serving" type:"existingfile" placeholder:"FILE" group:"log"`
+	Serving string `help:"@log_serving" type:"existingfile" placeholder:"FILE" group:"log"`
 
-	Security flags.Security `embed:"" group:"security"`
+	Kafka flags.Inputs `embed:""`
+	Cell  flags.Cell   `embed:""`
 }
 
 var logHelp = flags.Texts{
-	"log_brokers": "Train on the ledger of a graph, instead of a data set: addresses of its Kafka brokers, host:port.",
-	"log_serving": "File of the model that serves: to be scored beside it, and to keep its classes, its number of features, " +
-		"and what its pool of heads has learned. Needed to try the new model beside it.",
+	"log_serving": "File of the model that serves: scored beside the new one, which keeps its classes, features " +
+		"and what its pool has learned. Needed to try the new one.",
 }
 
 // given reports whether the ledger is to be read. Brokers in the environment or the file of

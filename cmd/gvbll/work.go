@@ -45,23 +45,22 @@ type workCmd struct {
 }
 
 var workHelp = flags.Texts{
-	"work_rebase": "If the ledger is of another program, model or settings, begin an epoch of these when this worker becomes " +
-		"the owner, instead of ending: docs/upgrade.md.",
-	"work_begin_again": "Begin the graph again although its ledger is gone: every node of the inputs is predicted once more. Leave " +
-		"it out once the ledger has begun.",
-	"work_base_every": "Time between bases, and keep=N: how many of the newest are kept.",
-	"work_models": "Folder of model files, for 'gvbll retrain': the worker loads the model that a command names from it, " +
-		"without a restart, and at a start those that the ledger names.",
+	"work_rebase": "Where the ledger is of another program, model or settings, begin an epoch as owner, instead of " +
+		"ending (docs/upgrade.md).",
+	"work_begin_again": "Begin the graph again although its ledger is gone: every node is predicted once more.",
+	"work_base_every":  "Time between bases, and how many to keep.",
+	"work_models": "Folder of model files, for 'gvbll retrain': from it the worker loads what a command or the " +
+		"ledger names.",
 	"work_watch": "Run drift detectors on what is served and on its labels.",
-	"work_output": "Encoding of predictions: msgpack or json. With embedding after a comma, predictions carry the embedding " +
-		"of their node, for models that take it as features.",
-	"work_copy_headers": "Headers that predictions and dead letters take over from the records that they are of, such as " +
+	"work_output": "Encoding of predictions: msgpack or json. With ,embedding they carry the embedding of their " +
+		"node.",
+	"work_copy_headers": "Headers that predictions and dead letters take over from their records, such as " +
 		"traceparent.",
 	"work_compression": "Compression of the records that are written: none, gzip, snappy, lz4 or zstd.",
-	"work_decide": "Answer POST /v1/decide: an event is sent to the nodes topic as its producer would, and the call waits for its " +
-		"committed prediction (docs/api.md). Beyond this machine --http-config must ask for passwords.",
-	"work_session_timeout": "Time without a sign of life from the owner of the graph after which a standby takes over. Brokers allow " +
-		"6s and more by default.",
+	"work_decide": "Answer POST /v1/decide: an event goes into the stream, and the call waits for its committed " +
+		"prediction (docs/api.md).",
+	"work_session_timeout": "Time without a sign of life from the owner after which a standby takes over; brokers " +
+		"want 6s or more by default.",
 }
 
 // windowFlags set where windows are cut and when they are committed.
@@ -74,10 +73,9 @@ type windowFlags struct {
 }
 
 var windowHelp = flags.Texts{
-	"window_event_time": "Cut tumbling windows of this width in event time, such as 1m, instead of by --window and --linger; off " +
-		"when 0.",
-	"window_watermark": "With --event-time. lateness=DURATION: how far events of a partition may be out of order. idle=DURATION: " +
-		"stop waiting for a partition that has brought nothing for this long.",
+	"window_event_time": "Cut tumbling windows of this width in event time, such as 1m, instead; off when 0.",
+	"window_watermark": "With --event-time: how far events of a partition may be out of order (lateness), and when " +
+		"to stop waiting for a silent one (idle).",
 }
 
 // maxCommitInterval is the longest transaction that brokers allow by default
@@ -214,7 +212,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if w.Models != "" {
 		set.Folder = service.NewModelFolder(w.Models)
 	}
-	if schemas != nil && cfg.FirstReading {
+	if schemas != nil && cfg.Reading.First {
 		return flags.Usagef("--registry: gvbll 1.0.0 began this ledger, and read no records in Avro or Protobuf: begin an epoch " +
 			"with 'gvbll rebase' first (docs/upgrade.md)")
 	}

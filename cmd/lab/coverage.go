@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/parts"
+	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -22,12 +23,12 @@ type coverageCmd struct {
 	Target float64  `help:"Target probability that a set holds the right class." default:"0.9"`
 	Head   string   `help:"What predicts: pool, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
 	Delay  []int    `help:"Steps between a node and its label, comma-separated." default:"0,1,10" placeholder:"0,1,10"`
-	Groups []string `help:"@coverage_groups" enum:"none,class" default:"none" placeholder:"none"`
+	Groups []string `help:"@coverage_groups" enum:"none,class,floor" default:"floor" placeholder:"floor"`
 	JSON   bool     `help:"Print the results as JSON, one line for each stream." name:"json"`
 }
 
 var coverageHelp = flags.Texts{
-	"coverage_groups": "Nodes that share a threshold, comma-separated: none, all nodes one; class, those of a class.",
+	"coverage_groups": "Nodes that share a threshold, comma-separated: none, all nodes one; class, those of a class; floor, all nodes one, and each class one that only widens sets.",
 }
 
 // Help is shown by lab coverage --help.
@@ -60,9 +61,9 @@ func (c coverageCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		}
 	}
 	for _, name := range c.Groups {
-		per := parts.PerNone
-		if name == parts.PerClass.String() {
-			per = parts.PerClass
+		var per parts.Per
+		if err := setting.Named(&per, parts.PerNone, parts.PerClass, parts.PerFloor).Set(name); err != nil {
+			return flags.Usagef("--groups %v", err)
 		}
 		job.Sets = append(job.Sets, pipeline.Coverage{Target: c.Target, Per: per})
 	}
@@ -95,17 +96,17 @@ func (c coverageCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 // printCoverage prints a line for the results that differ by seed alone.
 func printCoverage(w io.Writer, seeds []table.CoverageResult) {
 	var rates []float64
-	var size, worst, right float64
+	var size, lowest, right float64
 	for _, r := range seeds {
 		rates = append(rates, r.Sets.Rate())
 		size += r.Sets.MeanSize()
-		worst += r.Worst
+		lowest += r.Lowest
 		right += float64(r.Correct) / float64(r.Sets.Rows)
 	}
 	rate, se := calibration.MeanAndError(rates)
 	n := float64(len(rates))
 	fmt.Fprintf(w, "%s\t%d\t%s\t%.1f ± %.1f\t%.2f\t%.1f\t%.1f\t\n",
-		seeds[0].Dataset, seeds[0].Delay, seeds[0].Per, 100*rate, 100*se, size/n, 100*worst/n, 100*right/n)
+		seeds[0].Dataset, seeds[0].Delay, seeds[0].Per, 100*rate, 100*se, size/n, 100*lowest/n, 100*right/n)
 }
 
 // printLines prints values as JSON, one a line.

@@ -241,7 +241,7 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 		}
 	}
 	if c.JSON != "" {
-		if err := flags.WriteJSON(p.Out, c.JSON, rows); err != nil || c.JSON == "-" {
+		if err := flags.WriteFile(p.Out, c.JSON, func(w io.Writer) error { return flags.PrintJSON(w, rows) }); err != nil || c.JSON == "-" {
 			return err
 		}
 	}

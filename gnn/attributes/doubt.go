@@ -19,7 +19,6 @@ type Doubt struct {
 	low, high                                   [2]extreme
 }
 
-// extreme is one of the two lowest or highest numbers.
 type extreme struct {
 	v float64
 	n int
@@ -44,11 +43,7 @@ func (d *Doubt) Add(text string, v float64) {
 	keepExtreme(&d.low, v, v < d.low[0].v, v < d.low[1].v)
 	keepExtreme(&d.high, v, v > d.high[0].v, v > d.high[1].v)
 	if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
-		unit := spelling.Guess(int64(v))
-		if v >= firstMillis && v < lastMillis {
-			unit = "ms"
-		}
-		if unit != "" && unit != "days" {
+		if unit := spelling.UnitOf(v); unit != "" && unit != "days" {
 			if d.units == nil {
 				d.units = make(map[string]int)
 			}

@@ -139,7 +139,6 @@ const (
 	otherNames   = "(other)"
 )
 
-// unknown counts a value under a name that the schema lacks.
 func (e *Encoder) unknown(name string) {
 	i, seen := e.places[name]
 	if !seen {
@@ -216,48 +215,52 @@ func (e *Encoder) Text(name, text string) error {
 	if a == nil {
 		return nil
 	}
+	isGap, known := a.isGap(text), true
 	if e.First {
-		return e.firstText(a, i, x, text)
-	}
-	switch a.Kind {
-	case Category:
-		if !e.listed(a, i, x, text) {
-			if spelling.IsGap(text) {
-				e.given[i] = nothing
-				return nil
-			}
-			e.other(a, i, x)
-		}
-		return nil
-	case Text:
-		if spelling.IsGap(text) {
+		if isGap = spelling.IsCertainGap(text) && strings.TrimSpace(text) == text; isGap {
 			e.given[i] = nothing
 			return nil
 		}
-		setWords(x, text)
-		return nil
-	case Number:
-		if v, ok := a.parseNumber(text); ok {
-			a.number(x, v)
+	}
+	switch a.Kind {
+	case Category:
+		if known = e.listed(a, i, x, text); !known && !isGap {
+			e.other(a, i, x)
 			return nil
+		}
+	case Text:
+		if known = !isGap; known {
+			setWords(x, text)
+		}
+	case Number:
+		var v float64
+		if v, known = e.parseNumber(a, text); known {
+			a.number(x, v)
 		}
 	case Boolean:
-		if v, ok := spelling.Bool(text); ok {
-			if v {
-				x[0] = 1
-			}
-			return nil
+		var v bool
+		if v, known = e.parseBool(text); known && v {
+			x[0] = 1
 		}
 	case Time:
-		if at, ok := a.parseTime(text); ok {
+		var at int64
+		at, known = e.parseTime(a, text)
+		switch {
+		case known && e.First:
+			e.moment(i, x, at)
+		case known:
 			return e.instant(i, x, at)
 		}
 	case Vector:
-		if v, ok := parseVector(text, a.Width); ok {
+		var v []float32
+		if v, known = parseVector(text, a.Width); known {
 			return e.Vector(name, v)
 		}
 	}
-	if a.isGap(text) {
+	switch {
+	case known:
+		return nil
+	case isGap:
 		e.given[i] = nothing
 		return nil
 	}
@@ -303,7 +306,7 @@ func signedLog(v float64) float64 {
 // listed sets x to a value of a category, if training had it under this name or another spelling.
 func (e *Encoder) listed(a *Attribute, i int, x []float32, text string) bool {
 	k, found := slices.BinarySearch(a.Values, text)
-	if !found {
+	if !found && !e.First {
 		name := spelling.Name(text)
 		if k, found = slices.BinarySearch(a.Values, name); !found && e.respelt[i] {
 			k = slices.IndexFunc(a.Values, func(v string) bool { return spelling.Name(v) == name })

@@ -2,7 +2,6 @@ package attributes
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,54 +9,31 @@ import (
 	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
-// firstText is Text by the rules of 1.0.0: a gap is an empty text, NaN or null; a category has the texts that training had,
-// and no other spellings; numbers, truth values and times are read as they were then. What later models know, a unit or
-// decimal commas, is theirs.
-func (e *Encoder) firstText(a *Attribute, i int, x []float32, text string) error {
-	ok := true
-	switch {
-	case text == "" || strings.EqualFold(text, "nan") || strings.EqualFold(text, "null"):
-		e.given[i] = nothing
-	case a.Kind == Category:
-		if k, found := slices.BinarySearch(a.Values, text); found {
-			x[k] = 1
-		} else {
-			e.other(a, i, x)
-		}
-	case a.Kind == Text:
-		setWords(x, text)
-	case a.Kind == Number:
-		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if ok = err == nil && isFinite(v); a.Comma {
-			v, ok = spelling.WithComma(text)
-		}
-		if ok {
-			a.number(x, v)
-		}
-	case a.Kind == Boolean:
-		if strings.EqualFold(text, "true") || text == "1" {
-			x[0] = 1
-		} else {
-			ok = strings.EqualFold(text, "false") || text == "0"
-		}
-	case a.Kind == Time:
-		var at int64
-		if at, ok = firstTime(text); a.Unit != "" {
-			at, ok = a.parseTime(text)
-		}
-		if ok {
-			e.moment(i, x, at)
-		}
-	case a.Kind == Vector:
-		v, isVector := parseVector(text, a.Width)
-		if ok = isVector; ok {
-			return e.Vector(a.Name, v)
-		}
+// What 1.0.0 read otherwise: a gap is an empty text, NaN or null; a category has the texts that training had, and no other
+// spellings; numbers, truth values and times are read as they were then. What later models know, a unit or decimal commas, is
+// theirs.
+
+func (e *Encoder) parseNumber(a *Attribute, text string) (v float64, ok bool) {
+	if !e.First || a.Comma {
+		return a.parseNumber(text)
 	}
-	if !ok {
-		return wrong(a, strconv.Quote(text))
+	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	return v, err == nil && isFinite(v)
+}
+
+func (e *Encoder) parseBool(text string) (v, ok bool) {
+	if !e.First {
+		return spelling.Bool(text)
 	}
-	return nil
+	v = strings.EqualFold(text, "true") || text == "1"
+	return v, v || strings.EqualFold(text, "false") || text == "0"
+}
+
+func (e *Encoder) parseTime(a *Attribute, text string) (at int64, ok bool) {
+	if !e.First || a.Unit != "" {
+		return a.parseTime(text)
+	}
+	return firstTime(text)
 }
 
 // firstTime reads milliseconds since 1970, or a date with its seconds, or without a time of day.

@@ -140,9 +140,6 @@ func (t *tried) count(is bool, row int, text string) {
 	}
 }
 
-// Times in milliseconds of the years 1990 to 2100.
-const firstMillis, lastMillis = 631_152_000_000, 4_102_444_800_000
-
 // firstDate is 1901, in milliseconds: dates before it stand for none in most tables that have them.
 const firstDate = -2_177_452_800_000
 
@@ -177,12 +174,12 @@ func (c *Column) infer() error {
 		_, isBoolean := spelling.Bool(text)
 		boolean.count(isBoolean, row, text)
 		at, isDate := spelling.Date(text)
-		if isDate && (at < firstDate || at >= lastMillis || at == 0) {
+		if isDate && (at < firstDate || at >= spelling.LastMillis || at == 0) {
 			if far++; farText == "" {
 				farText = text
 			}
 		}
-		isMillis := isNumber && v >= firstMillis && v < lastMillis // beside dates, they are as certain
+		isMillis := isNumber && spelling.UnitOf(v) == "ms" // beside dates, they are as certain
 		instant.count(isDate || isMillis, row, text)
 		_, isDecimal := spelling.WithComma(text)
 		decimal.count(isDecimal, row, text)
@@ -438,7 +435,6 @@ func EncodeRow(e *Encoder, columns []Column, times []int64, row int) (gnn.Vector
 	return e.End(), nil
 }
 
-// isGap reports whether a text stands for no value of the attribute.
 func (a *Attribute) isGap(text string) bool {
 	switch a.Kind {
 	case Number, Boolean, Time:
@@ -447,7 +443,6 @@ func (a *Attribute) isGap(text string) bool {
 	return spelling.IsGap(text)
 }
 
-// parseNumber reads a finite number.
 func (a *Attribute) parseNumber(text string) (v float64, ok bool) {
 	if a.Comma {
 		return spelling.WithComma(text)
@@ -477,7 +472,6 @@ func (c *Column) width() (most int) {
 	return most
 }
 
-// isVector reports whether a text is a list of so many numbers.
 func isVector(text string, width int) bool {
 	n := 0
 	for item := range strings.FieldsFuncSeq(text, betweenNumbers) {

@@ -29,7 +29,6 @@ const (
 	leastTail = 2e-4
 )
 
-// learnRanks sets the knots from training values.
 func (a *Attribute) learnRanks(values []float64) {
 	slices.Sort(values)
 	n := len(values)
@@ -63,7 +62,6 @@ func (a *Attribute) learnRanks(values []float64) {
 	a.Mean, a.SD = moments(values)
 }
 
-// rank returns F of a value.
 func (a *Attribute) rank(v float64) float64 {
 	last := len(a.Knots) - 1
 	k, is := slices.BinarySearch(a.Knots, v)

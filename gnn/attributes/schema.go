@@ -226,7 +226,6 @@ func (a *Attribute) String() string {
 	return text
 }
 
-// places returns the indices of attributes by name.
 func (s *Schema) places() map[string]int {
 	at := make(map[string]int, len(s.Attributes))
 	for i := range s.Attributes {

@@ -78,7 +78,6 @@ func ReadCSV(file io.Reader, path string, header, row func(fields []string) erro
 	return nil
 }
 
-// markOf returns what the fields of a header end in.
 func markOf(header []byte) byte {
 	for _, mark := range []byte{',', ';', '\t'} {
 		if bytes.IndexByte(header, mark) >= 0 {
@@ -93,7 +92,6 @@ const lfsPointer = "version https://git-lfs"
 
 var errLFS = errors.New("is a pointer of Git LFS, and not the file: fetch it with 'git lfs pull'")
 
-// notUTF8 says where a text is not UTF-8, and what to do.
 func notUTF8(text []byte) error {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return errors.New("is UTF-16, as Excel's \"Unicode text\": save it as \"CSV UTF-8\", or convert it: iconv -f utf-16 -t utf-8")

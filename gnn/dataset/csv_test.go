@@ -117,7 +117,7 @@ func TestOpenCSVRefuses(t *testing.T) {
 	}{
 		"a label of nobody":   {map[string]string{"nodes.csv": timed, "edges.csv": edges, "labels.csv": "node,time\nz,1\n"}, "", `labels.csv line 2: node "z" is not in the table of nodes`},
 		"a label twice":       {map[string]string{"nodes.csv": timed, "edges.csv": edges, "labels.csv": "node,time\na,1\na,1\n"}, "", `node "a" has a label already`},
-		"a label without one": {map[string]string{"nodes.csv": timed, "edges.csv": edges, "labels.csv": "node,time\na,1\n"}, "", `the label of node "b" has no time: give one, or never`},
+		"a label without one": {map[string]string{"nodes.csv": timed, "edges.csv": edges, "labels.csv": "node,time\na,1\n"}, "", `nodes.csv row 2: the label of node "b" has no time: give one, or never`},
 		"label times alone":   {map[string]string{"nodes.csv": nodes, "edges.csv": edges, "labels.csv": "node,time\na,1\nb,1\n"}, "", "labels have times, and nodes have none: give these a column time"},
 		"no label anywhere":   {map[string]string{"nodes.csv": "id,time,x\na,1,1\n", "edges.csv": edges, "labels.csv": "node,time\na,1\n"}, "", "has no column label, and no table labels has classes"},
 		"labels twice":        {map[string]string{"nodes.csv": timed, "edges.csv": edges, "labels.csv": "node,class,time\na,p,1\n"}, "", "classes, and a column label in the table of nodes: keep one"},

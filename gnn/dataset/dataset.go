@@ -74,7 +74,7 @@ func (d *Dataset) Encoded(train []int32) (*Dataset, error) {
 }
 
 // noteTimes notes that there are times of attributes without an age, because those of the nodes are in another unit.
-func (d *Dataset) noteTimes() {
+func noteTimes(d *Dataset) {
 	isTime := func(c attributes.Column) bool { return c.Kind == attributes.Time }
 	if i := slices.IndexFunc(d.Table, isTime); i >= 0 && d.Time != nil && d.milliseconds() == nil {
 		d.Notes = append(d.Notes, fmt.Sprintf("column %.40q has no age, because the column time is not in milliseconds "+

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,7 +67,6 @@ func (g *GivenSplit) sizes() *splitSizes {
 	return s
 }
 
-// description reads dataset.json, empty where there is none.
 func (f folder) description() (text description, err error) {
 	file, err := f.files.Open(f.prefix + "dataset.json")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,14 +120,19 @@ func (text *description) complete(d *Dataset, labels []string) error {
 	return nil
 }
 
-func (text *description) fill(d *Dataset, labels []string) (err error) {
+func (text *description) fill(d *Dataset, labels []string) error {
 	if text.Name != "" {
 		d.Name = text.Name
 	}
 	if text.Classes != nil {
-		if d.Classes, d.Labels, err = numberedBy(text.Classes, labels); err != nil {
+		if err := checkClasses(text.Classes); err != nil {
 			return err
 		}
+		var unlisted string
+		if d.Labels, unlisted = numberedBy(text.Classes, labels); unlisted != "" {
+			return fmt.Errorf("label %.80q of the node table is not among the classes", unlisted)
+		}
+		d.Classes = text.Classes
 	}
 	if s := text.Split; s != nil {
 		n := len(labels)
@@ -140,35 +145,37 @@ func (text *description) fill(d *Dataset, labels []string) (err error) {
 	return nil
 }
 
-// numberedBy numbers the labels, as [labelled] returned them, by the order of the listed classes.
-func numberedBy(classes, labels []string) ([]string, []int32, error) {
+// checkClasses returns an error if listed classes are too many, or two of them one.
+func checkClasses(classes []string) error {
 	if len(classes) > maxClasses {
-		return nil, nil, fmt.Errorf("%d classes, want at most %d", len(classes), maxClasses)
+		return fmt.Errorf("%d classes, want at most %d", len(classes), maxClasses)
 	}
+	seen := make(map[string]string, len(classes))
+	for _, name := range classes {
+		switch other, twice := seen[spelling.Name(name)]; {
+		case twice && other == name:
+			return fmt.Errorf("class %.80q is listed twice", name)
+		case twice:
+			return errors.New("two classes are one but for their spelling, such as 1 and 1.0")
+		}
+		seen[spelling.Name(name)] = name
+	}
+	return nil
+}
+
+// numberedBy numbers labels by the order of classes, which have the same or the one spelling, and returns one that is not among them.
+func numberedBy(classes, labels []string) (y []int32, unlisted string) {
 	number := make(map[string]int32, len(classes))
 	for c, name := range classes {
-		number[spelling.Name(name)] = int32(c)
+		number[name], number[spelling.Name(name)] = int32(c), int32(c)
 	}
-	if len(number) < len(classes) {
-		sorted := slices.Sorted(slices.Values(classes))
-		for i, name := range sorted[1:] {
-			if name == sorted[i] {
-				return nil, nil, fmt.Errorf("class %.80q is listed twice", name)
-			}
-		}
-		return nil, nil, errors.New("two classes are one but for their spelling, such as 1 and 1.0")
-	}
-	y := make([]int32, len(labels))
-	for v, l := range labels {
+	number[""] = Unlabelled
+	for _, l := range labels {
 		c, known := number[l]
-		switch {
-		case l == "":
-			y[v] = Unlabelled
-		case known:
-			y[v] = c
-		default:
-			return nil, nil, fmt.Errorf("label %.80q of the node table is not among the classes", l)
+		if !known {
+			c, unlisted = Unlabelled, cmp.Or(unlisted, l)
 		}
+		y = append(y, c)
 	}
-	return classes, y, nil
+	return y, unlisted
 }

@@ -17,21 +17,4 @@
 //
 // Everything random is drawn from a seeded generator. Only open.go and save.go
 // touch the file system; the loaders read from an [io/fs.FS].
-//
-// # Files
-//
-//	dataset.go      Dataset: neighbours, arrivals, subgraphs
-//	ids.go          the nodes' ids
-//	split.go        Cut and Stream; splits that come with the data
-//	description.go  dataset.json: class names, and a split
-//	open.go         Open: which layout a path has
-//	folder.go       the tables of a folder
-//	csv.go          csv tables, plain or gzipped, line by line
-//	tables.go       tables of nodes and edges
-//	ogb.go          OGB's raw layout
-//	npz.go, npy.go  archives of numpy arrays
-//	features.go     feature vectors while they are read: sparse or dense
-//	limits.go       limits of input
-//	save.go         Save: nodes.csv, edges.csv, dataset.json
-//	drift.go        the generator
 package dataset

@@ -60,7 +60,6 @@ type DriftConfig struct {
 	Drift drifting
 }
 
-// citing is whom papers cite.
 type citing struct {
 	// A paper draws 1 + ⌊Cites·e^z⌋ citations, z normal with standard deviation
 	// CitesSpread, at most MaxCites. Repeats are dropped.
@@ -78,7 +77,6 @@ type citing struct {
 	Cross float64
 }
 
-// drifting is what drifts in the stream.
 type drifting struct {
 	// Per year: Rot, the angle of the centres; Share, the log
 	// shares of classes and subtopics; Hom, the fraction of crossing papers.
@@ -393,7 +391,6 @@ func (g *drift) softmax(w []float64) int {
 	}
 }
 
-// features draws x, by the law.
 func (g *drift) features(p paper) gnn.Vector {
 	x := g.projected(p)
 	if g.c.Words {
@@ -486,7 +483,6 @@ func (g *drift) recent() float64 {
 	return elementary.Exp(elementary.Log(u) / g.c.Citing.Recency)
 }
 
-// list draws the list from which one citation is drawn.
 func (g *drift) list(p paper) []int32 {
 	own, subShare := g.c.Citing.Home, .7 // subShare of the citations of its own class are of its subtopic
 	u := g.rng.Float64()

@@ -10,7 +10,6 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// edgeTable reads a table of edges.
 type edgeTable struct {
 	memory         *budget
 	number         map[string]int32 // a node's number by its id

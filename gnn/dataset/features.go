@@ -27,12 +27,7 @@ type features struct {
 
 // add adds the next node's vector. It does not keep row.
 func (f *features) add(row []float32) error {
-	n := 0
-	for _, a := range row {
-		if a != 0 {
-			n++
-		}
-	}
+	n := nonzero(row)
 	if 2*n > len(row) {
 		if err := f.claim(n, 4*len(row)); err != nil {
 			return err
@@ -53,10 +48,7 @@ func (f *features) addSparse(index []uint32, value []float32) error {
 	if err := f.claim(len(index), 8*len(index)); err != nil {
 		return err
 	}
-	v := gnn.Vector{Index: make([]uint32, len(index)), Value: make([]float32, len(index))}
-	copy(v.Index, index)
-	copy(v.Value, value)
-	f.x = append(f.x, v)
+	f.x = append(f.x, gnn.Vector{Index: append([]uint32{}, index...), Value: append([]float32{}, value...)})
 	return nil
 }
 
@@ -80,13 +72,7 @@ func (f *features) finish(dim int) (x []gnn.Vector, isSparse bool, err error) {
 	for i, v := range f.x {
 		switch {
 		case isSparse && v.Dense != nil:
-			n := 0
-			for _, a := range v.Dense {
-				if a != 0 {
-					n++
-				}
-			}
-			f.x[i] = sparse(v.Dense, n)
+			f.x[i] = sparse(v.Dense, nonzero(v.Dense))
 		case !isSparse && v.Dense == nil:
 			if err := f.memory.claim(4 * dim); err != nil {
 				return nil, false, err
@@ -101,6 +87,15 @@ func (f *features) finish(dim int) (x []gnn.Vector, isSparse bool, err error) {
 	return f.x, isSparse, nil
 }
 
+func nonzero(row []float32) (n int) {
+	for _, a := range row {
+		if a != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // sparse returns the sparse form of a row with n nonzero numbers.
 func sparse(row []float32, n int) gnn.Vector {
 	v := gnn.Vector{Index: make([]uint32, 0, n), Value: make([]float32, 0, n)}
@@ -110,6 +105,21 @@ func sparse(row []float32, n int) gnn.Vector {
 		}
 	}
 	return v
+}
+
+// addFeatures appends the features that a line lists, parted by commas.
+func addFeatures(row []float32, line string) ([]float32, error) {
+	for item := range strings.SplitSeq(line, ",") {
+		if len(row) == maxDim {
+			return nil, fmt.Errorf("more than %d features", maxDim)
+		}
+		v, err := parseFeature(item)
+		if err != nil {
+			return nil, fmt.Errorf("feature %d: %w", len(row), err)
+		}
+		row = append(row, v)
+	}
+	return row, nil
 }
 
 // parseFeature reads a feature, a finite float32. The words true and false, in which

@@ -57,7 +57,6 @@ func newFolder(files fs.FS, dir, name, prefix string, formats []Format) (folder,
 	return f, nil
 }
 
-// endings are the endings of tables' names.
 func (f folder) endings() []string {
 	all := []string{".csv", ".csv.gz"}
 	for _, format := range f.formats {
@@ -69,7 +68,6 @@ func (f folder) endings() []string {
 // path returns the path of a file, without its ending, for messages.
 func (f folder) path(name string) string { return filepath.Join(f.dir, f.prefix+name) }
 
-// has reports whether a table is there.
 func (f folder) has(name string) bool { return len(f.present(name)) > 0 }
 
 // present returns the endings with which a table is there.
@@ -192,7 +190,6 @@ func (f folder) parts(name string) (parts []string, err error) {
 	return parts, err
 }
 
-// whole is records of a file.
 func (f folder) whole(name string, header, row func(fields []string) error) error {
 	file, path, ending, err := f.open(name)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -38,7 +37,6 @@ func (g *graphNodes) edge(u, v int32) error {
 	return g.memory.claim(edgeBytes)
 }
 
-// finish returns the graphs.
 func (g *graphNodes) finish() (*gnn.Graphs, error) {
 	nodes := make([][]gnn.Vector, len(g.ends))
 	place := make([]uint32, len(g.x))
@@ -130,7 +128,6 @@ func openGraphs(f folder) (*Dataset, error) {
 	return d, nil
 }
 
-// ofGraphs completes a data set of graphs.
 func (f folder) ofGraphs(d *Dataset, n *graphNodes, labels []string, parts []Part) (_ *Dataset, err error) {
 	if d.Graphs, err = n.finish(); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.dir, err)
@@ -149,41 +146,9 @@ func (f folder) ofGraphs(d *Dataset, n *graphNodes, labels []string, parts []Par
 		return nil, err
 	}
 	if parts != nil && d.Given == nil {
-		d.giveSplit(parts, "column split")
+		giveSplit(d, parts, "column split")
 	}
 	return d, nil
-}
-
-// writeGraphNodes writes the nodes of the graphs, which are numbered.
-func (d *Dataset) writeGraphNodes(begin func([]string, func(string) bool) Rows) error {
-	row := []string{"id", "graph"}
-	for j := range d.Dim {
-		row = append(row, "x"+strconv.Itoa(j))
-	}
-	w := begin(row, func(column string) bool { return column != "id" && column != "graph" })
-	ids := d.IDs.cells(len(d.Labels))
-	for i := range int32(d.Graphs.Len()) {
-		for v := d.Graphs.Start[i]; v < d.Graphs.Start[i+1]; v++ {
-			row = append(row[:0], strconv.Itoa(int(v)), ids[i])
-			for _, x := range d.Graphs.X[v].Dense {
-				row = append(row, exact(x))
-			}
-			if err := w.Write(row); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (d *Dataset) writeGraphEdges(begin func([]string, func(string) bool) Rows) error {
-	w := begin([]string{"source", "target"}, func(string) bool { return false })
-	for e := 0; e < len(d.Graphs.Src); e += 2 {
-		if err := w.Write([]string{strconv.Itoa(int(d.Graphs.Src[e])), strconv.Itoa(int(d.Graphs.Dst[e]))}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // tuName returns what the files of a folder in the TU layout begin with.
@@ -244,24 +209,15 @@ func openTU(f folder, name string) (*Dataset, error) {
 		return nil, err
 	}
 	if err := lines("A", false, func(line string) error {
-		from, to, _ := strings.Cut(line, ",")
-		u, err := parseInt(strings.TrimSpace(from), 1, len(n.x))
+		u, v, err := parseEnds(line, 1, len(n.x))
 		if err != nil {
-			return fmt.Errorf("the source of an edge: %w", err)
+			return err
 		}
-		v, err := parseInt(strings.TrimSpace(to), 1, len(n.x))
-		if err != nil {
-			return fmt.Errorf("the target of an edge: %w", err)
-		}
-		return n.edge(int32(u-1), int32(v-1))
+		return n.edge(u-1, v-1)
 	}); err != nil {
 		return nil, err
 	}
-	ids := make([]string, len(labels))
-	for i := range ids {
-		ids[i] = strconv.Itoa(i)
-	}
-	return f.ofGraphs(&Dataset{Name: name, IDs: idsOf(ids)}, n, labels, nil)
+	return f.ofGraphs(&Dataset{Name: name}, n, labels, nil)
 }
 
 // tuFeatures reads the attributes of nodes, and their labels as a feature for each. Nodes
@@ -269,17 +225,18 @@ func openTU(f folder, name string) (*Dataset, error) {
 func (f folder) tuFeatures(n *graphNodes, lines func(what string, optional bool, each func(line string) error) error) error {
 	at, width := 0, 0
 	if err := lines("node_attributes", true, func(line string) error {
-		fields := strings.Split(line, ",")
-		if at == len(n.x) || width > 0 && len(fields) != width {
-			return fmt.Errorf("%d attributes of node %d, want %d of %d nodes", len(fields), at, width, len(n.x))
+		if at == len(n.x) {
+			return fmt.Errorf("attributes of more than %d nodes", len(n.x))
 		}
-		width = len(fields)
-		for _, field := range fields {
-			v, err := parseFeature(strings.TrimSpace(field))
-			if err != nil {
-				return err
-			}
-			n.x[at] = append(n.x[at], v)
+		var err error
+		if n.x[at], err = addFeatures(nil, line); err != nil {
+			return err
+		}
+		if width == 0 {
+			width = len(n.x[at])
+		}
+		if len(n.x[at]) != width {
+			return fmt.Errorf("%d attributes of node %d, want %d", len(n.x[at]), at, width)
 		}
 		at++
 		return f.memory.claim(8 * width)

@@ -73,7 +73,6 @@ func integer(text string) (int64, bool) {
 	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
-// unquoted returns the text that a cell has in JSON.
 func unquoted(cell string) (text string, ok bool) {
 	if len(cell) < 2 || cell[0] != '"' || cell[len(cell)-1] != '"' {
 		return "", false
@@ -123,15 +122,6 @@ func isOdd(text string) bool {
 		strings.ContainsRune(text, '\ufeff')
 }
 
-// kindCell returns the name of a kind of edges as a table has it.
-func kindCell(name string) string {
-	if isOdd(name) {
-		return quote(name)
-	}
-	return name
-}
-
-// quote returns a text in JSON.
 func quote(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
@@ -140,7 +130,6 @@ func quote(text string) string {
 	return string(b)
 }
 
-// numberedIDs returns integer ids.
 func numberedIDs(numbers []int64) IDs {
 	for v, n := range numbers {
 		if n != int64(v) {
@@ -150,7 +139,6 @@ func numberedIDs(numbers []int64) IDs {
 	return IDs{}
 }
 
-// checkID returns an error unless the text can be an id.
 func checkID(id string) error {
 	switch {
 	case id == "":

@@ -16,7 +16,7 @@ import (
 
 // inferKinds infers the kinds of attributes. A column that names a key stays without a kind, and is no
 // attribute, unless dataset.json gives it one.
-func (d *Dataset) inferKinds() error {
+func inferKinds(d *Dataset) error {
 	var places []int
 	var table []attributes.Column
 	for i := range d.Table {
@@ -32,7 +32,7 @@ func (d *Dataset) inferKinds() error {
 }
 
 // checkKeys returns an error if the data set lacks what its keys need.
-func (d *Dataset) checkKeys() error {
+func checkKeys(d *Dataset) error {
 	for _, name := range d.Keys.Inputs() {
 		if !slices.ContainsFunc(d.Table, func(c attributes.Column) bool { return c.Name == name }) {
 			return fmt.Errorf("keys: there is no column %.40q", name)

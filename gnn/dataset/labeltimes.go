@@ -17,9 +17,6 @@ var Never = math.Inf(1)
 
 var errNoTimes = errors.New("the nodes have no times (node_year, or a column time): give a training share instead")
 
-// Times in milliseconds: of the years 1990 to 2100.
-const firstMillis, lastMillis = 631_152_000_000, 4_102_444_800_000
-
 // labelTable reads a table of labels apart from the nodes, labels or label_times: a node's id, and
 // the time at which its label comes, its class, or both.
 type labelTable struct {
@@ -34,8 +31,8 @@ type labelTable struct {
 // namesOfLabels are the tables that a labelTable may have.
 var namesOfLabels = []string{"labels", "label_times"}
 
-// column returns the first of the columns that is there, -1 if none is.
-func column(fields []string, names ...string) int {
+// placeOf returns the first of the columns that is there, -1 if none is.
+func placeOf(fields []string, names ...string) int {
 	for _, name := range names {
 		if at := slices.Index(fields, name); at >= 0 {
 			return at
@@ -45,8 +42,8 @@ func column(fields []string, names ...string) int {
 }
 
 func (t *labelTable) header(fields []string) error {
-	t.id, t.class = column(fields, "id", "node"), column(fields, "class", "label")
-	t.at = column(fields, "label_time", "time")
+	t.id, t.class = placeOf(fields, "id", "node"), placeOf(fields, "class", "label")
+	t.at = placeOf(fields, "label_time", "time")
 	if t.id < 0 || t.class < 0 && t.at < 0 {
 		return fmt.Errorf("the header is %.80q, want columns node and time, or node, class and time", strings.Join(fields, ","))
 	}
@@ -113,7 +110,7 @@ func (f folder) readLabels(n *nodeTable) error {
 			return fmt.Errorf("%s: %w", f.path(name), err)
 		}
 	}
-	if n.columns.label < 0 && !slices.ContainsFunc(n.labels, func(l string) bool { return l != "" }) {
+	if n.label < 0 && !slices.ContainsFunc(n.labels, func(l string) bool { return l != "" }) {
 		return fmt.Errorf("%s has no column label, and no table labels has classes: give one of them", f.path("nodes"))
 	}
 	return nil
@@ -121,7 +118,7 @@ func (f folder) readLabels(n *nodeTable) error {
 
 // takeLabels takes over what a table of labels has and the table of nodes lacks.
 func (t *nodeTable) takeLabels(from *labelTable) error {
-	if from.class >= 0 && t.columns.label >= 0 {
+	if from.class >= 0 && t.label >= 0 {
 		return errors.New("classes, and a column label in the table of nodes: keep one of them")
 	}
 	if from.at >= 0 && t.labelTimes != nil {
@@ -147,7 +144,8 @@ func (d *Dataset) setLabelTimes(times []float64) error {
 	before, labelled := 0, d.Labelled()
 	for v, y := range d.Labels {
 		if y != Unlabelled && math.IsNaN(times[v]) {
-			return fmt.Errorf("the label of node %.80q has no time: give one, or never for one that is only scored", d.IDs.String(int32(v)))
+			return fmt.Errorf("row %d: the label of node %.80q has no time: give one, or never for one that is only scored", v+1,
+				d.IDs.String(int32(v)))
 		}
 		if times[v] < d.Time[v] {
 			if before++; 2*before > labelled {
@@ -180,15 +178,9 @@ func (d *Dataset) unit() (ms float64, ok bool) {
 	if d.Time == nil {
 		return 0, false
 	}
-	last := slices.Max(d.Time)
-	if math.Abs(last) >= 1<<62 {
-		return 0, false
-	}
-	if last >= firstMillis && last < lastMillis {
-		return 1, true
-	}
-	one, ok := spelling.Unit(spelling.Guess(int64(last)))
-	return one.Seconds() * 1000, ok && spelling.Guess(int64(last)) != ""
+	name := spelling.UnitOf(math.Trunc(slices.Max(d.Time)))
+	one, _ := spelling.Unit(name)
+	return one.Seconds() * 1000, name != ""
 }
 
 // ParseTime reads a time as the nodes have it: a number in their unit, or a date.

@@ -60,11 +60,10 @@ func Motifs(c MotifsConfig) (*Dataset, error) {
 		}
 	}
 	d.IDs = idsOf(ids)
-	d.giveSplit(parts, "the first fifth")
+	giveSplit(d, parts, "the first fifth")
 	return d, nil
 }
 
-// lastOf returns the largest of the numbers.
 func lastOf(ends []uint32) (last uint32) {
 	for _, v := range ends {
 		last = max(last, v)

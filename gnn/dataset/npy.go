@@ -191,5 +191,3 @@ func (a *array) end() error {
 	}
 	return nil
 }
-
-func (a *array) close() { a.member.Close() }

@@ -40,7 +40,6 @@ func readNPZ(r io.ReaderAt, size int64, name string) (*Dataset, error) {
 	return d, nil
 }
 
-// npz is an archive of arrays by name.
 type npz struct {
 	members map[string]*zip.File
 	memory  *budget
@@ -48,13 +47,21 @@ type npz struct {
 
 func (z npz) has(name string) bool { return z.members[name] != nil }
 
-// open opens an array of numbers.
-func (z npz) open(name string) (*array, error) {
+// read opens an array, and has read read all of it. Errors of each number get the array's name.
+func (z npz) read(name string, read func(a *array) error) error {
 	f := z.members[name]
 	if f == nil {
-		return nil, fmt.Errorf("no array %s", name)
+		return fmt.Errorf("no array %s", name)
 	}
-	return openArray(name, f)
+	a, err := openArray(name, f)
+	if err != nil {
+		return err
+	}
+	defer a.member.Close()
+	if err := read(a); err != nil {
+		return err
+	}
+	return a.end()
 }
 
 // perNode returns an error unless an array has an entry for each of n nodes, or edges, in the shape
@@ -68,24 +75,21 @@ func (a *array) perNode(n int) error {
 
 // eachNode calls each with the number of every node in an array.
 func (z npz) eachNode(name string, n int, each func(v float64) error) error {
-	a, err := z.open(name)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	if err := a.perNode(n); err != nil {
-		return err
-	}
-	for v := range n {
-		number, err := a.next()
-		if err == nil {
-			err = each(number)
+	return z.read(name, func(a *array) error {
+		if err := a.perNode(n); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("%s, entry %d: %w", name, v, err)
+		for v := range n {
+			number, err := a.next()
+			if err == nil {
+				err = each(number)
+			}
+			if err != nil {
+				return fmt.Errorf("%s, entry %d: %w", name, v, err)
+			}
 		}
-	}
-	return a.end()
+		return nil
+	})
 }
 
 // labels reads the nodes' labels. Memory for them is counted with the features.
@@ -189,7 +193,6 @@ func (z npz) marks(d *Dataset) error {
 	return nil
 }
 
-// times reads the nodes' times, if they are there.
 func (z npz) times(d *Dataset) error {
 	name := "node_year"
 	if !z.has(name) {
@@ -210,43 +213,39 @@ func (z npz) times(d *Dataset) error {
 	})
 }
 
-// ids reads the nodes' ids, if they are there.
 func (z npz) ids(d *Dataset) error {
 	const name = "node_ids"
 	if !z.has(name) {
 		return nil
 	}
-	a, err := z.open(name)
-	if err != nil {
-		return err
-	}
-	defer a.close()
 	n := len(d.Features)
-	if err := a.perNode(n); err != nil {
-		return err
-	}
-	if a.kind != 'i' && (a.kind != 'u' || a.width == 8) {
-		return fmt.Errorf("%s has the type %c%d, want integers: convert with astype(int), or save a table "+
-			"(docs/datasets.md)", name, a.kind, a.width)
-	}
-	if err := z.memory.claim(24 * n); err != nil { // with the map
-		return err
-	}
-	var numbers []int64
-	seen := make(map[int64]bool)
-	for range n {
-		bits, err := a.bits()
-		if err != nil {
+	return z.read(name, func(a *array) error {
+		if err := a.perNode(n); err != nil {
 			return err
 		}
-		id := int64(bits)
-		if seen[id] {
-			return fmt.Errorf("%s: %d occurs twice: give each node its own", name, id)
+		if a.kind != 'i' && (a.kind != 'u' || a.width == 8) {
+			return fmt.Errorf("%s has the type %c%d, want integers: convert with astype(int), or save a table "+
+				"(docs/datasets.md)", name, a.kind, a.width)
 		}
-		seen[id], numbers = true, append(numbers, id)
-	}
-	d.IDs = numberedIDs(numbers)
-	return a.end()
+		if err := z.memory.claim(24 * n); err != nil { // with the map
+			return err
+		}
+		var numbers []int64
+		seen := make(map[int64]bool)
+		for range n {
+			bits, err := a.bits()
+			if err != nil {
+				return err
+			}
+			id := int64(bits)
+			if seen[id] {
+				return fmt.Errorf("%s: %d occurs twice: give each node its own", name, id)
+			}
+			seen[id], numbers = true, append(numbers, id)
+		}
+		d.IDs = numberedIDs(numbers)
+		return nil
+	})
 }
 
 // masks reads the split, if it is there: a mask for each part. Of masks of several splits, a
@@ -265,108 +264,93 @@ func (z npz) masks(d *Dataset) error {
 		}
 	}
 	if parts != nil {
-		d.giveSplit(parts, "masks")
+		giveSplit(d, parts, "masks")
 	}
 	return nil
 }
 
-// mask adds the nodes of a mask to their part.
 func (z npz) mask(name string, part Part, parts []Part) error {
-	a, err := z.open(name)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	n, splits := len(parts), 1
-	if len(a.shape) == 2 && a.shape[0] == n && !a.fortran {
-		splits = a.shape[1]
-	} else if err := a.perNode(n); err != nil {
-		return err
-	}
-	for i := range splits * n {
-		in, err := a.integer(0, 1)
-		if err != nil {
-			return fmt.Errorf("%s, entry %d: %w", name, i, err)
-		}
-		v := i / splits
-		if in == 0 || i%splits > 0 {
-			continue
-		}
-		if parts[v] != InNone {
-			return fmt.Errorf("%s: node %d is in the part %s too", name, v, parts[v])
-		}
-		parts[v] = part
-	}
-	return a.end()
-}
-
-// features reads the nodes' features from an n×d array.
-func (z npz) features(d *Dataset) error {
-	const name = "x"
-	a, err := z.open(name)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	if len(a.shape) != 2 || a.shape[0] == 0 || a.shape[1] == 0 || a.shape[0] > maxNodes || a.shape[1] > maxDim {
-		return fmt.Errorf("%s has shape %v, want [nodes features], at most [%d %d]", name, a.shape, maxNodes, maxDim)
-	}
-	if a.fortran {
-		return fmt.Errorf("%s is stored column after column: save numpy.ascontiguousarray(%s)", name, name)
-	}
-	d.Dim = a.shape[1]
-	all := features{memory: z.memory}
-	var row []float32 // grows as the numbers come
-	for v := range a.shape[0] {
-		row = row[:0]
-		for j := range d.Dim {
-			x, err := a.feature()
-			if err != nil {
-				return fmt.Errorf("%s, feature %d of node %d: %w", name, j, v, err)
-			}
-			row = append(row, x)
-		}
-		if err := all.add(row); err != nil {
+	return z.read(name, func(a *array) error {
+		n, splits := len(parts), 1
+		if len(a.shape) == 2 && a.shape[0] == n && !a.fortran {
+			splits = a.shape[1]
+		} else if err := a.perNode(n); err != nil {
 			return err
 		}
-	}
-	if err := a.end(); err != nil {
-		return err
-	}
-	if d.Features, d.Sparse, err = all.finish(d.Dim); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+		for i := range splits * n {
+			in, err := a.integer(0, 1)
+			if err != nil {
+				return fmt.Errorf("%s, entry %d: %w", name, i, err)
+			}
+			v := i / splits
+			if in == 0 || i%splits > 0 {
+				continue
+			}
+			if parts[v] != InNone {
+				return fmt.Errorf("%s: node %d is in the part %s too", name, v, parts[v])
+			}
+			parts[v] = part
+		}
+		return nil
+	})
 }
 
-// edges reads the edges from a 2×e array with their ends.
+func (z npz) features(d *Dataset) error {
+	const name = "x"
+	return z.read(name, func(a *array) (err error) {
+		if len(a.shape) != 2 || a.shape[0] == 0 || a.shape[1] == 0 || a.shape[0] > maxNodes || a.shape[1] > maxDim {
+			return fmt.Errorf("%s has shape %v, want [nodes features], at most [%d %d]", name, a.shape, maxNodes, maxDim)
+		}
+		if a.fortran {
+			return fmt.Errorf("%s is stored column after column: save numpy.ascontiguousarray(%s)", name, name)
+		}
+		d.Dim = a.shape[1]
+		all := features{memory: z.memory}
+		var row []float32 // grows as the numbers come
+		for v := range a.shape[0] {
+			row = row[:0]
+			for j := range d.Dim {
+				x, err := a.feature()
+				if err != nil {
+					return fmt.Errorf("%s, feature %d of node %d: %w", name, j, v, err)
+				}
+				row = append(row, x)
+			}
+			if err := all.add(row); err != nil {
+				return err
+			}
+		}
+		if d.Features, d.Sparse, err = all.finish(d.Dim); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		return err
+	})
+}
+
 func (z npz) edges(d *Dataset) error {
 	const name = "edge_index"
-	a, err := z.open(name)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	if len(a.shape) != 2 || a.shape[0] != 2 || a.shape[1] > maxEdges {
-		return fmt.Errorf("%s has shape %v, want [2 edges], at most %d edges", name, a.shape, maxEdges)
-	}
-	m := a.shape[1]
-	if err := z.memory.claim(edgeBytes * m); err != nil {
-		return err
-	}
-	for i := range 2 * m {
-		v, err := a.integer(0, len(d.Features)-1)
-		if err != nil {
-			return fmt.Errorf("%s, entry %d: %w", name, i, err)
+	return z.read(name, func(a *array) error {
+		if len(a.shape) != 2 || a.shape[0] != 2 || a.shape[1] > maxEdges {
+			return fmt.Errorf("%s has shape %v, want [2 edges], at most %d edges", name, a.shape, maxEdges)
 		}
-		e, end := i%m, i/m
-		if a.fortran { // the ends of an edge stand together
-			e, end = i/2, i%2
+		m := a.shape[1]
+		if err := z.memory.claim(edgeBytes * m); err != nil {
+			return err
 		}
-		if e == len(d.Edges) { // as the numbers come
-			d.Edges = append(d.Edges, [2]int32{})
+		for i := range 2 * m {
+			v, err := a.integer(0, len(d.Features)-1)
+			if err != nil {
+				return fmt.Errorf("%s, entry %d: %w", name, i, err)
+			}
+			e, end := i%m, i/m
+			if a.fortran { // the ends of an edge stand together
+				e, end = i/2, i%2
+			}
+			if e == len(d.Edges) { // as the numbers come
+				d.Edges = append(d.Edges, [2]int32{})
+			}
+			d.Edges[e][end] = int32(v)
 		}
-		d.Edges[e][end] = int32(v)
-	}
-	return a.end()
+		return nil
+	})
 }

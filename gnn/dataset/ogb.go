@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -39,16 +40,8 @@ func openOGB(f folder) (*Dataset, error) {
 	all := features{memory: f.memory}
 	var row []float32
 	err := rows("node-feat", ogbNodes, func(line string) (err error) {
-		row = row[:0]
-		for item := range strings.SplitSeq(line, ",") {
-			if len(row) == maxDim {
-				return fmt.Errorf("more than %d features", maxDim)
-			}
-			v, err := parseFeature(item)
-			if err != nil {
-				return fmt.Errorf("feature %d: %w", len(row), err)
-			}
-			row = append(row, v)
+		if row, err = addFeatures(row[:0], line); err != nil {
+			return err
 		}
 		if len(all.x) == 0 {
 			d.Dim = len(row)
@@ -77,16 +70,8 @@ func openOGB(f folder) (*Dataset, error) {
 	}
 	d.Classes = numbered(d.Labels)
 	if err := rows("edge", ogbEdges, func(line string) error {
-		source, target, ok := strings.Cut(line, ",")
-		if !ok {
-			return fmt.Errorf("%.40q, want source,target", line)
-		}
-		u, err := parseInt(source, 0, len(d.Labels)-1)
-		if err != nil {
-			return err
-		}
-		v, err := parseInt(target, 0, len(d.Labels)-1)
-		d.Edges = append(d.Edges, [2]int32{int32(u), int32(v)})
+		u, v, err := parseEnds(line, 0, len(d.Labels)-1)
+		d.Edges = append(d.Edges, [2]int32{u, v})
 		return errors.Join(err, f.memory.claim(edgeBytes))
 	}); err != nil {
 		return nil, err
@@ -103,6 +88,16 @@ func openOGB(f folder) (*Dataset, error) {
 		}
 	}
 	return d, nil
+}
+
+func parseEnds(line string, low, high int) (u, v int32, err error) {
+	source, target, ok := strings.Cut(line, ",")
+	if !ok {
+		return 0, 0, fmt.Errorf("%.40q, want source,target", line)
+	}
+	from, err := parseInt(source, low, high)
+	to, wrong := parseInt(target, low, high)
+	return int32(from), int32(to), cmp.Or(err, wrong)
 }
 
 // count reads a table that holds one integer from low to high.

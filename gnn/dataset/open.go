@@ -105,7 +105,6 @@ func tablePrefix(file string, formats []Format) (prefix string, ok bool) {
 	return "", file == ""
 }
 
-// openNPZ opens an archive of numpy arrays.
 func openNPZ(path string) (*Dataset, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -81,7 +81,6 @@ func Payments(c PaymentsConfig) (d *Dataset, known []int64, err error) {
 	return p.d, p.known, nil
 }
 
-// payments draws payments one after the other.
 type payments struct {
 	c      PaymentsConfig
 	rng    *rand.Rand
@@ -189,7 +188,6 @@ func (p *payments) entity(kind string, i int, time int64) int32 {
 	return v
 }
 
-// add adds a node, with the texts of its attributes.
 func (p *payments) add(id string, label int32, time, known int64, texts ...string) (v int32) {
 	d := p.d
 	v = int32(len(d.Labels))

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/spelling"
 )
@@ -31,30 +32,50 @@ func (d *Dataset) Save(dir string, in ...Format) error {
 		return err
 	}
 	type table struct {
-		name  string
-		write func(begin func(columns []string, isNumber func(string) bool) Rows) error
+		name    string
+		rows    int
+		columns []column
 	}
-	tables := []table{{"nodes", d.writeNodes}, {"edges", d.writeEdges}}
+	nodes := table{"nodes", len(d.Labels), nodeColumnsOf(d)}
+	tables := []table{nodes, {"edges", len(d.Edges), edgeColumnsOf(d)}}
 	if d.Graphs != nil {
-		tables = []table{{"graphs", d.writeNodes}, {"nodes", d.writeGraphNodes}, {"edges", d.writeGraphEdges}}
+		nodes.name = "graphs"
+		tables = append([]table{nodes}, table{"nodes", len(d.Graphs.X), nodeColumnsOfGraphs(d)},
+			table{"edges", len(d.Graphs.Src) / 2, edgeColumnsOfGraphs(d)})
 	}
 	format := append(in, Format{Ending: ".csv", Write: writeCSV})[0]
 	for _, t := range tables {
 		if err := create(filepath.Join(dir, t.name+format.Ending), func(to io.Writer) error {
-			var rows Rows
-			err := t.write(func(columns []string, isNumber func(string) bool) Rows {
-				rows = format.Write(to, columns, isNumber)
-				return rows
-			})
-			return errors.Join(err, rows.Close())
+			return writeTable(to, format, t.rows, t.columns)
 		}); err != nil {
 			return err
 		}
 	}
-	return create(filepath.Join(dir, "dataset.json"), d.writeDescription)
+	return create(filepath.Join(dir, "dataset.json"), func(to io.Writer) error { return writeDescription(d, to) })
 }
 
-// csvRows writes a table in csv.
+// column is a column of a table that is written: cell returns its text in a row.
+type column struct {
+	name     string
+	isNumber bool
+	cell     func(row int) string
+}
+
+func writeTable(to io.Writer, format Format, rows int, columns []column) (err error) {
+	row, numbers := make([]string, len(columns)), make(map[string]bool)
+	for i, c := range columns {
+		row[i], numbers[c.name] = c.name, c.isNumber
+	}
+	w := format.Write(to, slices.Clone(row), func(column string) bool { return numbers[column] })
+	for r := 0; r < rows && err == nil; r++ {
+		for i, c := range columns {
+			row[i] = c.cell(r)
+		}
+		err = w.Write(row)
+	}
+	return errors.Join(err, w.Close())
+}
+
 type csvRows struct{ *csv.Writer }
 
 func writeCSV(to io.Writer, columns []string, _ func(string) bool) Rows {
@@ -79,83 +100,62 @@ func create(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-func (d *Dataset) writeNodes(begin func([]string, func(string) bool) Rows) error {
-	row := []string{"id", "label"}
-	numbers := map[string]bool{"time": true}
+func nodeColumnsOf(d *Dataset) []column {
+	ids := d.IDs.cells(len(d.Labels))
+	list := []column{
+		{"id", false, func(v int) string { return ids[v] }},
+		{"label", false, func(v int) string { return spelling.OneLine(d.ClassOf(int32(v))) }},
+	}
+	add := func(name string, isNumber bool, cell func(v int) string) {
+		list = append(list, column{name, isNumber, cell})
+	}
 	if d.Time != nil {
-		row = append(row, "time")
+		add("time", true, func(v int) string { return formatTime(d.Time[v]) })
 	}
 	if d.LabelTime != nil {
-		row = append(row, "label_time")
+		add("label_time", false, func(v int) string { return formatLabelTime(d.LabelTime[v]) })
 	}
-	var parts []Part // that the table has: those in order are in dataset.json
-	if d.Given != nil && !d.Given.InOrder {
-		parts = d.Given.Parts
-		row = append(row, "split")
+	if d.Given != nil && !d.Given.InOrder { // a split in order is in dataset.json
+		add("split", false, func(v int) string { return d.Given.Parts[v].String() })
 	}
 	if d.Context != nil {
-		row = append(row, "context")
+		add("context", false, func(v int) string { return strconv.FormatBool(d.Context[v]) })
 	}
 	switch {
 	case d.Graphs != nil:
 	case d.Table != nil:
-		columns, _ := d.columns()
-		row = append(row, columns...)
-		for i, column := range columns {
-			numbers[column] = d.Table[i].IsGiven() && d.Table[i].Kind == attributes.Number
+		names, _ := attributeColumns(d)
+		for i, name := range names {
+			c := &d.Table[i]
+			add(name, c.IsGiven() && c.Kind == attributes.Number, func(v int) string { return spelling.OneLine(c.Texts[v]) })
 		}
 	case d.Sparse:
-		row = append(row, "features")
+		add("features", false, func(v int) string {
+			pairs := make([]string, len(d.Features[v].Index))
+			for k, j := range d.Features[v].Index {
+				pairs[k] = strconv.Itoa(int(j)) + ":" + exact(d.Features[v].Value[k])
+			}
+			return strings.Join(pairs, " ")
+		})
 	default:
-		for j := range d.Dim {
-			row = append(row, "x"+strconv.Itoa(j))
-			numbers[row[len(row)-1]] = true
-		}
+		list = append(list, featureColumns(d.Features, d.Dim)...)
 	}
-	w := begin(row, func(column string) bool { return numbers[column] })
-	ids := d.IDs.cells(len(d.Labels))
-	for v, x := range d.Features {
-		row = append(row[:0], ids[v], spelling.OneLine(d.ClassOf(int32(v))))
-		if d.Time != nil {
-			row = append(row, formatTime(d.Time[v]))
-		}
-		if d.LabelTime != nil {
-			row = append(row, formatLabelTime(d.LabelTime[v]))
-		}
-		if parts != nil {
-			row = append(row, parts[v].String())
-		}
-		if d.Context != nil {
-			row = append(row, strconv.FormatBool(d.Context[v]))
-		}
-		for i := range d.Table {
-			row = append(row, spelling.OneLine(d.Table[i].Texts[v]))
-		}
-		if d.Sparse && d.Table == nil && d.Graphs == nil {
-			pairs := make([]string, len(x.Index))
-			for k, j := range x.Index {
-				pairs[k] = strconv.Itoa(int(j)) + ":" + exact(x.Value[k])
-			}
-			row = append(row, strings.Join(pairs, " "))
-		}
-		for _, value := range x.Dense {
-			if d.Table == nil {
-				row = append(row, exact(value))
-			}
-		}
-		if err := w.Write(row); err != nil {
-			return err
-		}
+	return list
+}
+
+func featureColumns(x []gnn.Vector, dim int) (list []column) {
+	for j := range dim {
+		list = append(list, column{"x" + strconv.Itoa(j), true, func(v int) string { return exact(x[v].Dense[j]) }})
 	}
-	return nil
+	return list
 }
 
 // reserved are the columns of a table of nodes that are no attributes.
 var reserved = []string{"id", "label", "time", "year", "split", "context", "features", "label_time"}
 
-// columns returns the columns of the attributes, and which of them have another name than the attribute: that would be read as
-// another, or as none.
-func (d *Dataset) columns() (columns []string, names map[string]string) {
+// attributeColumns returns the columns of the attributes, and which of them have another name than the attribute: that would be
+// read as another, or as none.
+func attributeColumns(d *Dataset) (columns []string, names map[string]string) {
 	taken := make(map[string]bool)
 	for i := range d.Table {
 		taken[d.Table[i].Name] = true
@@ -181,31 +181,54 @@ func (d *Dataset) columns() (columns []string, names map[string]string) {
 // exact returns the shortest text that reads back as the same float32.
 func exact(v float32) string { return strconv.FormatFloat(float64(v), 'g', -1, 32) }
 
-func (d *Dataset) writeEdges(begin func([]string, func(string) bool) Rows) error {
-	header := []string{"source", "target"}
-	if d.Kinds != nil {
-		header = append(header, "kind", "weight", "directed")
-	}
-	w := begin(header, func(column string) bool { return column == "weight" })
+func edgeColumnsOf(d *Dataset) []column {
 	ids := d.IDs.cells(len(d.Labels))
-	for i, e := range d.Edges {
-		row := []string{ids[e[0]], ids[e[1]]}
-		if d.Kinds != nil {
-			kind := d.Kinds[d.Marks[i].Kind]
-			row = append(row, kindCell(kind.Name), exact(d.Marks[i].Weight), strconv.FormatBool(kind.Directed))
-		}
-		if err := w.Write(row); err != nil {
-			return err
-		}
+	list := []column{
+		{"source", false, func(e int) string { return ids[d.Edges[e][0]] }},
+		{"target", false, func(e int) string { return ids[d.Edges[e][1]] }},
 	}
-	return nil
+	if d.Kinds != nil {
+		kind := func(e int) gnn.EdgeKind { return d.Kinds[d.Marks[e].Kind] }
+		list = append(list,
+			column{"kind", false, func(e int) string {
+				if name := kind(e).Name; !isOdd(name) {
+					return name
+				}
+				return quote(kind(e).Name)
+			}},
+			column{"weight", true, func(e int) string { return exact(d.Marks[e].Weight) }},
+			column{"directed", false, func(e int) string { return strconv.FormatBool(kind(e).Directed) }})
+	}
+	return list
 }
 
-func (d *Dataset) writeDescription(to io.Writer) error {
+// nodeColumnsOfGraphs are those of the nodes of graphs, which are numbered.
+func nodeColumnsOfGraphs(d *Dataset) []column {
+	ids := d.IDs.cells(len(d.Labels))
+	graph := 0
+	return append([]column{
+		{"id", false, strconv.Itoa},
+		{"graph", false, func(v int) string { // nodes come in order
+			for int32(v) >= d.Graphs.Start[graph+1] {
+				graph++
+			}
+			return ids[graph]
+		}},
+	}, featureColumns(d.Graphs.X, d.Dim)...)
+}
+
+func edgeColumnsOfGraphs(d *Dataset) []column {
+	return []column{
+		{"source", false, func(e int) string { return strconv.Itoa(int(d.Graphs.Src[2*e])) }},
+		{"target", false, func(e int) string { return strconv.Itoa(int(d.Graphs.Dst[2*e])) }},
+	}
+}
+
+func writeDescription(d *Dataset, to io.Writer) error {
 	e := json.NewEncoder(to)
 	e.SetIndent("", "  ")
 	text := description{Name: d.Name, Classes: d.Classes, Split: d.Given.sizes()}
-	columns, names := d.columns()
+	columns, names := attributeColumns(d)
 	text.Attributes = names
 	for i, column := range columns {
 		if c := &d.Table[i]; c.IsGiven() {

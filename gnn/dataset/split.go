@@ -105,12 +105,7 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 		return Stream{}, err
 	}
 	if d.Context != nil {
-		rest = slices.DeleteFunc(rest, func(v int32) bool {
-			if d.Context[v] {
-				s.Warmup = append(s.Warmup, v)
-			}
-			return d.Context[v]
-		})
+		rest = s.warmUp(rest, func(v int32) bool { return d.Context[v] })
 	}
 	if d.Time != nil {
 		d.sortByTime(s.Train)
@@ -118,16 +113,10 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 	}
 	if d.Keys != nil && len(s.Train) > 0 {
 		last := d.Time[s.Train[len(s.Train)-1]]
-		rest = slices.DeleteFunc(rest, func(v int32) bool {
-			before := d.Labels[v] == Unlabelled && d.Time[v] < last
-			if before {
-				s.Warmup = append(s.Warmup, v)
-			}
-			return before
-		})
+		rest = s.warmUp(rest, func(v int32) bool { return d.Labels[v] == Unlabelled && d.Time[v] < last })
 	}
 	if d.LabelTime != nil && !(c.Until == nil && c.Share == 0 && d.Given != nil) {
-		if err := d.holdBack(&s, c.Until); err != nil {
+		if err := holdBack(d, &s, c.Until); err != nil {
 			return Stream{}, err
 		}
 	}
@@ -141,11 +130,22 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 	return s, nil
 }
 
+// warmUp has those of the nodes warm up that are such, and returns the others.
+func (s *Stream) warmUp(nodes []int32, such func(v int32) bool) []int32 {
+	return slices.DeleteFunc(nodes, func(v int32) bool {
+		is := such(v)
+		if is {
+			s.Warmup = append(s.Warmup, v)
+		}
+		return is
+	})
+}
+
 // The four ways to cut set Train and Warmup, and return the other nodes in order of
 // arrival.
 
 // holdBack has those that train warm up whose labels come after the last of them, or after until.
-func (d *Dataset) holdBack(s *Stream, until *float64) error {
+func holdBack(d *Dataset, s *Stream, until *float64) error {
 	end := math.Inf(-1)
 	for _, v := range s.Train {
 		end = max(end, d.Time[v])
@@ -154,17 +154,27 @@ func (d *Dataset) holdBack(s *Stream, until *float64) error {
 		end = *until
 	}
 	all := len(s.Train)
-	s.Train = slices.DeleteFunc(s.Train, func(v int32) bool {
-		if d.LabelTime[v] > end {
-			s.Warmup = append(s.Warmup, v)
-		}
-		return d.LabelTime[v] > end
-	})
+	s.Train = s.warmUp(s.Train, func(v int32) bool { return d.LabelTime[v] > end })
 	if all > 0 && len(s.Train) == 0 {
 		return fmt.Errorf("the labels of the %d nodes to train on all come after %s, so none is known by then: train until "+
 			"later, or on a larger share", all, d.FormatTime(end))
 	}
 	return nil
+}
+
+// divide divides the nodes by their parts: those that train have labels.
+func (d *Dataset) divide(s *Stream, of func(v int) Part) (rest []int32) {
+	for v, y := range d.Labels {
+		switch part := of(v); {
+		case part == InTrain && y != Unlabelled:
+			s.Train = append(s.Train, int32(v))
+		case part == inValid:
+			s.Warmup = append(s.Warmup, int32(v))
+		default:
+			rest = append(rest, int32(v))
+		}
+	}
+	return rest
 }
 
 // cutBefore trains on the labelled nodes before a time, and warms up with the other
@@ -173,16 +183,15 @@ func (d *Dataset) cutBefore(s *Stream, train, warmup float64) (rest []int32, err
 	if d.Time == nil {
 		return nil, errNoTimes
 	}
-	for v, at := range d.Time {
-		switch {
-		case at < train && d.Labels[v] != Unlabelled:
-			s.Train = append(s.Train, int32(v))
-		case at >= train && at < warmup:
-			s.Warmup = append(s.Warmup, int32(v))
-		default:
-			rest = append(rest, int32(v))
+	rest = d.divide(s, func(v int) Part {
+		switch at := d.Time[v]; {
+		case at < train:
+			return InTrain
+		case at < warmup:
+			return inValid
 		}
-	}
+		return InTest
+	})
 	if from, to := d.FormatTime(slices.Min(d.Time)), d.FormatTime(slices.Max(d.Time)); len(s.Train) == 0 {
 		return nil, fmt.Errorf("no node with a label is of a time before %s, so none trains: times go from %s to %s",
 			d.FormatTime(train), from, to)
@@ -254,16 +263,7 @@ func (d *Dataset) cutStratified(s *Stream, seed uint64, share float64) (rest []i
 
 // cutAsGiven cuts as the given split says.
 func (d *Dataset) cutAsGiven(s *Stream, seed uint64) (rest []int32) {
-	for v, part := range d.Given.Parts {
-		switch {
-		case part == InTrain && d.Labels[v] != Unlabelled:
-			s.Train = append(s.Train, int32(v))
-		case part == inValid:
-			s.Warmup = append(s.Warmup, int32(v))
-		default:
-			rest = append(rest, int32(v))
-		}
-	}
+	rest = d.divide(s, func(v int) Part { return d.Given.Parts[v] })
 	switch {
 	case d.Given.InOrder:
 		s.Ordered = true
@@ -351,7 +351,7 @@ func (g *GivenSplit) describe(steps int) string {
 
 // giveSplit gives a data set its split, and removes the labels of nodes that are in no
 // part, see [Part].
-func (d *Dataset) giveSplit(parts []Part, how string) {
+func giveSplit(d *Dataset, parts []Part, how string) {
 	d.Given = &GivenSplit{Parts: parts, How: how}
 	if !slices.Contains(parts, InTest) {
 		return
@@ -379,7 +379,6 @@ func inOrder(n, train, valid, steps int, how string) *GivenSplit {
 	return &GivenSplit{Parts: parts, InOrder: true, Steps: steps, How: how}
 }
 
-// partNamed returns the part that a table calls by that name.
 func partNamed(name string) (Part, error) {
 	switch strings.ToLower(name) {
 	case "":

@@ -52,7 +52,7 @@ func openTables(f folder) (*Dataset, error) {
 	d.Time, d.Context = n.times, n.inContext
 	if n.texts.named {
 		d.Table, d.Features = n.texts.table, make([]gnn.Vector, len(n.ids))
-		err = d.inferKinds()
+		err = inferKinds(d)
 	} else {
 		d.Features, d.Sparse, err = n.features.x.finish(d.Dim)
 	}
@@ -60,7 +60,7 @@ func openTables(f folder) (*Dataset, error) {
 		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 	}
 	if n.texts.named {
-		d.noteTimes()
+		noteTimes(d)
 	}
 	labels, notes := labelled(n.labels, &text)
 	d.Notes = append(d.Notes, notes...)
@@ -71,12 +71,12 @@ func openTables(f folder) (*Dataset, error) {
 		return nil, err
 	}
 	d.Notes = append(append(d.Notes, n.said...), n.notes(d.Classes)...)
-	d.noteClasses(&text)
+	noteClasses(d, &text)
 	switch {
 	case n.parts != nil && d.Given != nil:
 		return nil, fmt.Errorf("%s has a column split, and %s.json a split: keep one", f.path("nodes"), f.path("dataset"))
 	case n.parts != nil:
-		d.giveSplit(n.parts, "column split")
+		giveSplit(d, n.parts, "column split")
 	}
 	e := edgeTable{memory: f.memory, number: n.number}
 	if d.Keys == nil || f.has("edges") {
@@ -86,29 +86,22 @@ func openTables(f folder) (*Dataset, error) {
 	}
 	d.IDs, d.Edges = idsOf(n.ids), e.edges
 	if err := d.setLabelTimes(n.labelTimes); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
+		return nil, fmt.Errorf("%s%s %w", f.path("nodes"), strings.Join(f.present("nodes"), ""), err)
 	}
 	d.Mark(e.kinds, e.marks)
 	if d.Keys != nil {
-		if err := d.checkKeys(); err != nil {
+		if err := checkKeys(d); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 		}
 	}
 	return d, nil
 }
 
-// nodeColumns are the columns of a table of nodes by number, -1 where there is none.
-type nodeColumns struct {
-	id, label, time, split, context int
-	labelTime                       int
-	vector                          int      // with all features; none if each has its own
-	features                        []int    // of single features, in order
-	names                           []string // of all columns, for messages
-}
-
-// nodeTable reads a table of nodes.
 type nodeTable struct {
-	columns nodeColumns
+	id, label, vector int          // columns, -1 where there is none; vector has all features, and none if each has its own
+	others            []cellReader // of the other columns that are no features
+	columns           []int        // of single features, in order
+	names             []string     // of all columns, for messages
 
 	ofGraphs    bool // the rows are graphs, which have no features
 	labelsApart bool // a table of labels may have those of all nodes
@@ -132,6 +125,12 @@ type nodeTable struct {
 	said    []string  // of the header
 }
 
+type cellReader struct {
+	name string
+	at   int
+	read func(text string) error
+}
+
 // attributeTexts are the columns of features as attributes, whose texts are kept, if named is set: because some
 // have kinds, or because isNotNumbers was set when they were read as numbers.
 type attributeTexts struct {
@@ -142,7 +141,6 @@ type attributeTexts struct {
 	table        []attributes.Column
 }
 
-// vectors are the features of nodes as numbers.
 type vectors struct {
 	x   features
 	dim int // of pairs, one more than the largest index so far
@@ -175,48 +173,54 @@ const (
 )
 
 func (t *nodeTable) header(fields []string) error {
-	c := &t.columns
-	c.names = fields
+	t.names = fields
 	if err := unique(fields); err != nil {
 		return err
 	}
-	column := func(name string) int { return slices.Index(fields, name) }
-	c.id, c.label, c.time, c.split = column("id"), column("label"), column("time"), column("split")
-	c.context, c.vector = column("context"), column("features")
-	c.labelTime = column(cmp.Or(t.labelTimeAt, "label_time"))
+	t.id, t.label, t.vector = placeOf(fields, "id"), placeOf(fields, "label"), placeOf(fields, "features")
+	labelTime := cmp.Or(t.labelTimeAt, "label_time")
 	switch {
-	case c.id < 0 || c.label < 0 && !t.labelsApart:
+	case t.id < 0 || t.label < 0 && !t.labelsApart:
 		return fmt.Errorf("the header is %.80q, want columns id and label, in lower case", strings.Join(fields, ","))
-	case c.labelTime < 0 && t.labelTimeAt != "":
-		return fmt.Errorf("dataset.json names the column %.40q for the times of labels, which is not here", t.labelTimeAt)
-	}
-	if year := column("year"); c.time < 0 {
-		c.time = year
-	} else if year >= 0 {
+	case t.labelTimeAt != "" && !slices.Contains(fields, labelTime):
+		return fmt.Errorf("dataset.json names the column %.40q for the times of labels, which is not here", labelTime)
+	case slices.Contains(fields, "time") && slices.Contains(fields, "year"):
 		return errors.New("columns time and year: keep the one that the nodes arrive by")
 	}
+	known := []int{t.id, t.label, t.vector}
+	for _, r := range []cellReader{
+		{name: "time", read: t.time},
+		{name: "year", read: t.time},
+		{name: labelTime, read: t.labelTime},
+		{name: "split", read: t.part},
+		{name: "context", read: t.context},
+	} {
+		if r.at = slices.Index(fields, r.name); r.at >= 0 {
+			t.others, known = append(t.others, r), append(known, r.at)
+		}
+	}
 	for i, name := range fields {
-		if lower := strings.ToLower(name); lower != name && slices.Contains(reserved, lower) && column(lower) < 0 {
+		if lower := strings.ToLower(name); lower != name && slices.Contains(reserved, lower) && !slices.Contains(fields, lower) {
 			t.said = append(t.said, fmt.Sprintf("column %.40q is an attribute: if it is the column %s, write it so", name, lower))
 		}
-		if !slices.Contains([]int{c.id, c.label, c.time, c.labelTime, c.split, c.context, c.vector}, i) {
-			c.features = append(c.features, i)
+		if !slices.Contains(known, i) {
+			t.columns = append(t.columns, i)
 		}
 	}
-	if c.vector >= 0 && len(c.features) > 0 {
+	if t.vector >= 0 && len(t.columns) > 0 {
 		return fmt.Errorf("a column features, and %d more (%.40q): give all features in the one, or each a column and "+
-			"none of that name", len(c.features), fields[c.features[0]])
+			"none of that name", len(t.columns), fields[t.columns[0]])
 	}
 	if t.ofGraphs {
-		if len(c.features) > 0 || c.vector >= 0 || c.context >= 0 {
+		if len(t.columns) > 0 || t.vector >= 0 || slices.Contains(fields, "context") {
 			return errors.New("a graph has an id, a label, and a time or a split; features are those of nodes, in the table nodes")
 		}
 		return nil
 	}
-	if c.vector < 0 && len(c.features) == 0 {
+	if t.vector < 0 && len(t.columns) == 0 {
 		return errors.New("no features: want a column for each, or one column features with index:value pairs or lists of numbers")
 	}
-	if t.features.dim = len(c.features); t.features.dim > maxDim {
+	if t.features.dim = len(t.columns); t.features.dim > maxDim {
 		return fmt.Errorf("%d features, want at most %d", t.features.dim, maxDim)
 	}
 	return t.nameColumns()
@@ -225,13 +229,13 @@ func (t *nodeTable) header(fields []string) error {
 // nameColumns prepares to keep the texts of attributes.
 func (t *nodeTable) nameColumns() error {
 	for name := range t.texts.kinds {
-		if at := slices.Index(t.columns.names, name); at < 0 || !slices.Contains(t.columns.features, at) {
+		if at := slices.Index(t.names, name); at < 0 || !slices.Contains(t.columns, at) {
 			return fmt.Errorf("dataset.json gives the kind of a column %.40q, which is no feature's here", name)
 		}
 	}
 	if t.texts.named {
-		for _, i := range t.columns.features {
-			name := t.columns.names[i]
+		for _, i := range t.columns {
+			name := t.names[i]
 			t.texts.table = append(t.texts.table, attributes.Column{
 				Name: cmp.Or(t.texts.names[name], name), Kind: t.texts.kinds[name].Kind,
 				Unit: t.texts.kinds[name].Unit,
@@ -242,64 +246,34 @@ func (t *nodeTable) nameColumns() error {
 }
 
 func (t *nodeTable) row(fields []string) error {
-	c := &t.columns
-	if err := t.identify(fields[c.id]); err != nil {
+	if err := t.identify(fields[t.id]); err != nil {
 		return err
 	}
 	label := ""
-	if c.label >= 0 {
-		label = fields[c.label]
+	if t.label >= 0 {
+		label = fields[t.label]
 	}
 	// The bytes of the label, and its string header.
 	if err := t.memory.claim(len(label) + 16); err != nil {
 		return err
 	}
 	t.labels = append(t.labels, strings.Clone(label))
-	if c.time >= 0 {
-		at, isDate, err := parseTime(fields[c.time])
-		if err == nil && !t.anyTime {
-			err = t.eras.add(len(t.ids), fields[c.time], at, isDate)
+	for _, r := range t.others {
+		if err := r.read(fields[r.at]); err != nil {
+			return fmt.Errorf("column %s: %w", r.name, err)
 		}
-		if err != nil {
-			return fmt.Errorf("column %s: %w", c.names[c.time], err)
-		}
-		t.times = append(t.times, at)
 	}
-	if c.labelTime >= 0 {
-		at, err := parseLabelTime(fields[c.labelTime])
-		if err != nil {
-			return fmt.Errorf("column %s: %w", c.names[c.labelTime], err)
-		}
-		t.labelTimes = append(t.labelTimes, at)
-	}
-	if c.split >= 0 {
-		part, err := partNamed(fields[c.split])
-		if err != nil {
-			return fmt.Errorf("column split: %w", err)
-		}
-		t.parts = append(t.parts, part)
-	}
-	if c.context >= 0 {
-		context, err := strconv.ParseBool(cmp.Or(fields[c.context], "false"))
-		switch {
-		case err != nil:
-			return fmt.Errorf("column context: %.40q: want true, false or nothing", fields[c.context])
-		case context && label != "":
-			return fmt.Errorf("column context: a context node is never predicted, and has the label %.40q: leave one of them empty", label)
-		}
-		t.inContext = append(t.inContext, context)
-	}
-	if c.vector >= 0 {
-		if err := t.features.addVector(fields[c.vector], len(t.ids) == 1); err != nil {
+	if t.vector >= 0 {
+		if err := t.features.addVector(fields[t.vector], len(t.ids) == 1); err != nil {
 			return fmt.Errorf("column features: %w", err)
 		}
 		return nil
 	}
-	if c.label >= 0 {
+	if t.label >= 0 {
 		t.compare(fields, label)
 	}
 	if t.texts.named {
-		for k, i := range c.features {
+		for k, i := range t.columns {
 			if err := t.memory.claim(len(fields[i]) + 16); err != nil {
 				return err
 			}
@@ -308,15 +282,48 @@ func (t *nodeTable) row(fields []string) error {
 		return nil
 	}
 	t.features.dense = t.features.dense[:0]
-	for _, i := range c.features {
+	for _, i := range t.columns {
 		v, err := parseFeature(fields[i])
 		if err != nil {
 			t.texts.isNotNumbers = isText(fields[i])
-			return fmt.Errorf("column %.40q: %w", c.names[i], err)
+			return fmt.Errorf("column %.40q: %w", t.names[i], err)
 		}
 		t.features.dense = append(t.features.dense, v)
 	}
 	return t.features.x.add(t.features.dense)
+}
+
+func (t *nodeTable) time(text string) error {
+	at, isDate, err := parseTime(text)
+	if err == nil && !t.anyTime {
+		err = t.eras.add(len(t.times)+1, text, at, isDate)
+	}
+	t.times = append(t.times, at)
+	return err
+}
+
+func (t *nodeTable) labelTime(text string) error {
+	at, err := parseLabelTime(text)
+	t.labelTimes = append(t.labelTimes, at)
+	return err
+}
+
+func (t *nodeTable) part(text string) error {
+	part, err := partNamed(text)
+	t.parts = append(t.parts, part)
+	return err
+}
+
+func (t *nodeTable) context(text string) error {
+	context, err := strconv.ParseBool(cmp.Or(text, "false"))
+	t.inContext = append(t.inContext, context)
+	switch label := t.labels[len(t.labels)-1]; {
+	case err != nil:
+		return fmt.Errorf("%.40q: want true, false or nothing", text)
+	case context && label != "":
+		return fmt.Errorf("a context node is never predicted, and has the label %.40q: leave one of them empty", label)
+	}
+	return nil
 }
 
 // watched is what is compared of the values of a feature with the label and the number of the row.
@@ -327,16 +334,15 @@ type watched struct {
 	doubt   attributes.Doubt
 }
 
-// compare compares the features of a row with its label and its number.
 func (t *nodeTable) compare(fields []string, label string) {
 	if t.watched == nil {
-		t.watched = make([]watched, len(t.columns.features))
+		t.watched = make([]watched, len(t.columns))
 		for k := range t.watched {
 			t.watched[k].classes = make(map[string]string)
 		}
 	}
 	label = spelling.Name(label)
-	for k, i := range t.columns.features {
+	for k, i := range t.columns {
 		w := &t.watched[k]
 		if w.classes == nil && w.notRow && (t.texts.named || k >= mostDoubted) {
 			continue
@@ -366,10 +372,9 @@ const (
 	mostDoubted = 256 // columns of a table of plain numbers that are looked at
 )
 
-// notes says what is suspicious about columns and classes.
 func (t *nodeTable) notes(classes []string) (notes []string) {
 	for k := range t.watched {
-		w, name := &t.watched[k], t.columns.names[t.columns.features[k]]
+		w, name := &t.watched[k], t.names[t.columns[k]]
 		doubt := w.doubt.Note(name)
 		switch {
 		case len(t.ids) < leastNoted || len(notes) == maxNotes:
@@ -386,7 +391,7 @@ func (t *nodeTable) notes(classes []string) (notes []string) {
 }
 
 // noteClasses says that labels may be a quantity, that two classes may be one, and that no label is of those that stand for none.
-func (d *Dataset) noteClasses(text *description) {
+func noteClasses(d *Dataset, text *description) {
 	if alike := attributes.Alike(d.Classes); alike != "" {
 		d.Notes = append(d.Notes, "classes "+alike)
 	}
@@ -409,7 +414,6 @@ func isText(text string) bool {
 	return spelling.IsGapWord(text) || errors.Is(err, strconv.ErrSyntax)
 }
 
-// identify adds a node by its id.
 func (t *nodeTable) identify(id string) error {
 	key := keyOf(id)
 	if _, twice := t.number[key]; twice {
@@ -474,7 +478,6 @@ func (f *vectors) addVector(text string, first bool) error {
 	return f.x.add(f.dense)
 }
 
-// addPair adds a feature by its index to the row.
 func (f *vectors) addPair(at, value string) error {
 	j, err := parseInt(at, 0, maxDim-1)
 	if err != nil {
@@ -495,7 +498,6 @@ func (f *vectors) addPair(at, value string) error {
 	return nil
 }
 
-// addNumber adds the next feature to the row.
 func (f *vectors) addNumber(text string) error {
 	if len(f.dense) == maxDim {
 		return fmt.Errorf("more than %d features", maxDim)
@@ -527,14 +529,9 @@ type eras struct {
 
 // add notes a time. Dates are milliseconds.
 func (e *eras) add(row int, text string, v float64, isDate bool) error {
-	unit := "other"
-	switch {
-	case isDate:
+	unit := cmp.Or(spelling.UnitOf(v), "other")
+	if isDate {
 		unit = "date"
-	case v >= firstMillis && v < lastMillis:
-		unit = "ms"
-	case v == math.Trunc(v) && math.Abs(v) < 1<<62:
-		unit = cmp.Or(spelling.Guess(int64(v)), unit)
 	}
 	if e.rows == nil {
 		e.rows, e.texts = make(map[string]int), make(map[string]string)
@@ -552,7 +549,6 @@ func (e *eras) add(row int, text string, v float64, isDate bool) error {
 	return nil
 }
 
-// formatTime returns the text of a time.
 func formatTime(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // labelled returns the labels in the one spelling of names, and "" for those that stand for none, by one rule for all
@@ -637,16 +633,6 @@ func classesOf(labels []string) (classes []string, y []int32) {
 		}
 		return strings.Compare(a, b)
 	})
-	number := make(map[string]int32, len(classes))
-	for c, l := range classes {
-		number[l] = int32(c)
-	}
-	for _, l := range labels {
-		c, known := number[l]
-		if !known {
-			c = Unlabelled
-		}
-		y = append(y, c)
-	}
+	y, _ = numberedBy(classes, labels)
 	return classes, y
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 )
 
-// keyed is a key with its rows.
 type keyed struct {
 	of      Key
 	name    string
@@ -85,7 +84,6 @@ func layoutOf(k *Key) (l layout) {
 	return l
 }
 
-// half returns one of the two numbers of a word.
 func half(word int64, i int) uint32 { return uint32(word >> (32 * (i & 1))) }
 
 func setHalf(word *int64, i int, x uint32) {
@@ -210,7 +208,6 @@ func (k *keyed) appendSpan(to []float64, s *State, row []int64, w *spanWords) []
 	return to
 }
 
-// place returns where a step is among those of a span.
 func place(step int64) int { return int((step%steps + steps) % steps) }
 
 // different estimates the number of different values after a time from the cells that are empty (Whang et al., 1990).
@@ -225,7 +222,6 @@ func (k *keyed) different(row []int64, i int, after int64) float64 {
 	return cells * double.Log(cells/max(float64(empty), .5))
 }
 
-// count counts an event in the row of its key.
 func (k *keyed) count(s *State, row []int64, v int32) {
 	row[total]++
 	times, at := row[fixed:][:k.at.near], s.time+1

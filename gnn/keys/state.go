@@ -154,7 +154,6 @@ func (s *State) End() (columns []float64, links []To) {
 	return s.columns, s.links
 }
 
-// link adds the edges of a key.
 func (s *State) link(k *keyed, row []int64) {
 	for i := range k.at.near {
 		age, v := s.time+1-row[fixed+i], k.node(row, i)

@@ -31,7 +31,6 @@ func newTable(width, most int) *table {
 	return &table{rows: kernel.NewTable[int64](width), max: most, oldest: none, youngest: none}
 }
 
-// find returns the row of a hash, none if there is none.
 func (t *table) find(h int64) int32 {
 	shard := t.shards[uint64(h)>>56]
 	for i := int(h); len(shard) > 0; i++ {
@@ -45,7 +44,6 @@ func (t *table) find(h int64) int32 {
 	return none
 }
 
-// change returns a row for writing.
 func (t *table) change(at int32) []int64 {
 	row := t.rows.Row(at)
 	t.frozen.Keep(at, row)
@@ -122,7 +120,6 @@ func (t *table) remove(at int32) {
 func pair(a, b int32) int64          { return int64(a)<<32 | int64(uint32(b)) }
 func unpair(word int64) (a, b int32) { return int32(word >> 32), int32(uint32(word)) }
 
-// append makes a row the youngest.
 func (t *table) append(at int32) {
 	t.rows.Row(at)[links] = pair(t.youngest, none)
 	if t.youngest == none {
@@ -135,7 +132,6 @@ func (t *table) append(at int32) {
 	t.youngest = at
 }
 
-// unlink takes a row out of the order of age.
 func (t *table) unlink(at int32) {
 	before, after := unpair(t.change(at)[links])
 	if before == none {

@@ -37,7 +37,6 @@ func ReadFile(name string) (*File, error) {
 	return read(in, info.Size())
 }
 
-// read reads a file of the given size.
 func read(in io.Reader, size int64) (*File, error) {
 	if size > maxFile {
 		return nil, fmt.Errorf("safetensors: %d bytes, at most %d are read", size, maxFile)

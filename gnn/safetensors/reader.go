@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -55,12 +56,9 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 	if err := readAt(r, header, 8); err != nil {
 		return nil, err
 	}
-	f, places, err := parseHeader(header)
-	if err != nil {
-		return nil, damaged("header: %v", err)
-	}
 	data := 8 + int(length)
-	if err := f.arrange(places, int(size)-data); err != nil {
+	f, places, err := parse(header, int(size)-data)
+	if err != nil {
 		return nil, damaged("%v", err)
 	}
 	d := &Reader{file: f, in: r, places: make(map[string]place, len(places)), unread: make(map[string]bool, len(places))}
@@ -98,12 +96,10 @@ func (d *Reader) loadSums(header int) error {
 	if err := readAt(d.in, d.sums, int64(p.begin)); err != nil {
 		return err
 	}
-	for i := 0; i*spanBytes < header; i++ {
-		if _, err := d.span(0, i); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.spans(0, (header+spanBytes-1)/spanBytes, func(buffer, i int) error {
+		_, err := d.span(buffer, i)
+		return err
+	})
 }
 
 // Metadata returns the file's strings. The map is the reader's own and must not
@@ -119,14 +115,8 @@ func (d *Reader) Len(name string) int {
 	return 0
 }
 
-// expect returns an error that wraps [ErrDamaged] unless there is a tensor of
-// the given name, type and shape. If there is, all of its bytes are in the
-// file, so memory may be taken for it.
-func expect[T Element](d *Reader, name string, shape ...int) error {
-	_, err := find[T](d, name, shape)
-	return err
-}
-
+// find returns where the tensor of the given name, type and shape is, or an error that wraps [ErrDamaged] if there is none.
+// If there is, all of its bytes are in the file, so memory may be taken for it.
 func find[T Element](d *Reader, name string, shape []int) (place, error) {
 	t, ok := d.file.Tensors[name]
 	if !ok {
@@ -194,7 +184,7 @@ func ReadRows[T Element](d *Reader, name string, into interface {
 		width *= dim
 	}
 	shape = append([]int{n}, shape...)
-	if err := expect[T](d, name, shape...); err != nil {
+	if _, err := find[T](d, name, shape); err != nil {
 		return err
 	}
 	into.Grow(n)
@@ -247,9 +237,7 @@ func (d *Reader) Done() error {
 // error in the order of the buffers.
 func (d *Reader) spans(from, to int, do func(buffer, i int) error) error {
 	workers := min(runtime.GOMAXPROCS(0), to-from)
-	for len(d.buffers) < workers {
-		d.buffers = append(d.buffers, nil)
-	}
+	d.buffers = append(d.buffers, make([][]uint64, max(workers-len(d.buffers), 0))...)
 	var (
 		next   atomic.Int64
 		failed atomic.Bool
@@ -273,20 +261,12 @@ func (d *Reader) spans(from, to int, do func(buffer, i int) error) error {
 	}
 	work(0)
 	others.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }
 
 // span reads span i into a buffer and verifies its checksum. The bytes are
 // valid until the next call with that buffer and may be written to.
 func (d *Reader) span(buffer, i int) ([]byte, error) {
-	for len(d.buffers) <= buffer {
-		d.buffers = append(d.buffers, nil)
-	}
 	if d.buffers[buffer] == nil {
 		d.buffers[buffer] = make([]uint64, (min(spanBytes, d.covered)+7)/8)
 	}

@@ -14,22 +14,17 @@
 //
 // The goroutines of a Reader check and copy disjoint spans of the file, so they
 // do not affect the values read. Only file.go opens files.
-//
-//	safetensors.go  Tensor, File: decode and encode
-//	header.go       the JSON header
-//	stream.go       Stream and its Parts
-//	reader.go       Reader
-//	file.go         files on disk
 package safetensors
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // DType is a tensor's element type as the format names it.
@@ -104,7 +99,6 @@ type Element interface {
 	uint8 | uint16 | int32 | int64 | float32 | float64
 }
 
-// dtypeOf returns the element type of T.
 func dtypeOf[T Element]() DType {
 	switch any(T(0)).(type) {
 	case uint8:
@@ -125,12 +119,17 @@ func dtypeOf[T Element]() DType {
 // Of returns a tensor of the given values and shape. It panics when the shape
 // has another number of elements.
 func Of[T Element](values []T, shape ...int) Tensor {
+	t := tensorOf(values, shape)
+	t.Data = make([]byte, 0, len(values)*t.DType.size())
+	t.Data, _ = binary.Append(t.Data, binary.LittleEndian, values) // fails for types without a size only
+	return t
+}
+
+func tensorOf[T Element](values []T, shape []int) Tensor {
 	t := Tensor{DType: dtypeOf[T](), Shape: slices.Clone(shape)}
 	if n, err := t.bytes(); err != nil || n != len(values)*t.DType.size() {
 		panic(fmt.Sprintf("safetensors: %d values for shape %v", len(values), shape))
 	}
-	t.Data = make([]byte, 0, len(values)*t.DType.size())
-	t.Data, _ = binary.Append(t.Data, binary.LittleEndian, values) // fails for types without a size only
 	return t
 }
 
@@ -178,12 +177,8 @@ func Decode(b []byte) (*File, error) {
 		return nil, fmt.Errorf("safetensors: header of %d bytes in a file of %d", length, len(b))
 	}
 	header, data := b[8:8+length], b[8+length:]
-	f, places, err := parseHeader(header)
+	f, places, err := parse(header, len(data))
 	if err != nil {
-		return nil, fmt.Errorf("safetensors: header: %w", err)
-	}
-
-	if err := f.arrange(places, len(data)); err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
 	for _, p := range places {
@@ -202,10 +197,7 @@ func Decode(b []byte) (*File, error) {
 // 100 MB.
 func (f *File) Encode() ([]byte, error) {
 	names := slices.SortedFunc(maps.Keys(f.Tensors), func(a, b string) int {
-		if d := slices.Index(dtypes, f.Tensors[a].DType) - slices.Index(dtypes, f.Tensors[b].DType); d != 0 {
-			return d
-		}
-		return bytes.Compare([]byte(a), []byte(b))
+		return cmp.Or(slices.Index(dtypes, f.Tensors[a].DType)-slices.Index(dtypes, f.Tensors[b].DType), strings.Compare(a, b))
 	})
 
 	for _, name := range names {
@@ -225,35 +217,34 @@ func (f *File) Encode() ([]byte, error) {
 	return out, nil
 }
 
-// arrange sorts the places by where they begin. It is an error when they do not
-// have the lengths of the tensors' shapes, overlap, leave gaps, or do not end
-// after the given number of bytes of data.
-func (f *File) arrange(places []place, data int) error {
+// parse returns the file of a header, without the tensors' Data, and their places by where they begin. It is an error when
+// these do not have the lengths of the shapes, overlap, leave gaps, or do not end after the given number of bytes of data.
+func parse(header []byte, data int) (*File, []place, error) {
+	f, places, err := parseHeader(header)
+	if err != nil {
+		return nil, nil, fmt.Errorf("header: %w", err)
+	}
 	slices.SortFunc(places, func(p, q place) int {
-		// Among equal begins by end: empty tensors come before the one that
-		// fills the place.
-		if p.begin != q.begin {
-			return p.begin - q.begin
-		}
-		return p.end - q.end
+		// Empty tensors come before the one that fills the place.
+		return cmp.Or(p.begin-q.begin, p.end-q.end)
 	})
 	at := 0
 	for _, p := range places {
 		if p.begin != at || p.end < p.begin || p.end > data {
-			return fmt.Errorf("tensor %q is at bytes %d to %d, want it to begin at %d and end by %d", p.name, p.begin, p.end, at, data)
+			return nil, nil, fmt.Errorf("tensor %q is at bytes %d to %d, want it to begin at %d and end by %d", p.name, p.begin, p.end, at, data)
 		}
 		t := f.Tensors[p.name]
 		want, err := t.bytes()
 		if err != nil {
-			return fmt.Errorf("tensor %q: %w", p.name, err)
+			return nil, nil, fmt.Errorf("tensor %q: %w", p.name, err)
 		}
 		if want != p.end-p.begin {
-			return fmt.Errorf("tensor %q has %d bytes, want %d for %s %v", p.name, p.end-p.begin, want, t.DType, t.Shape)
+			return nil, nil, fmt.Errorf("tensor %q has %d bytes, want %d for %s %v", p.name, p.end-p.begin, want, t.DType, t.Shape)
 		}
 		at = p.end
 	}
 	if at != data {
-		return fmt.Errorf("%d bytes after the last tensor", data-at)
+		return nil, nil, fmt.Errorf("%d bytes after the last tensor", data-at)
 	}
-	return nil
+	return f, places, nil
 }

@@ -41,10 +41,7 @@ func NewPart[T Element](name string, next func(b []byte) []byte, shape ...int) P
 // change before they are read. It panics when the shape has another number of
 // elements.
 func PartOf[T Element](name string, values []T, shape ...int) Part {
-	t := Tensor{DType: dtypeOf[T](), Shape: shape}
-	if n, err := t.bytes(); err != nil || n != len(values)*t.DType.size() {
-		panic(fmt.Sprintf("safetensors: %d values for shape %v", len(values), shape))
-	}
+	t := tensorOf(values, shape)
 	return NewPart[T](name, func(b []byte) []byte {
 		n := min(len(values), pieceBytes/t.DType.size())
 		b = Append(b, values[:n]...)
@@ -68,7 +65,6 @@ func Fill[T Element](values []T, b []byte) {
 	swapBytes[T](own)
 }
 
-// bytesOf returns the memory of values.
 func bytesOf[T Element](values []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(T(0))))
 }
@@ -188,7 +184,6 @@ func (s *Stream) produce(want int) bool {
 	return len(b) > 0
 }
 
-// checksum adds bytes to the checksum of the span in progress.
 func (s *Stream) checksum(b []byte) {
 	for len(b) > 0 {
 		n := min(len(b), spanBytes-s.inSpan)
@@ -201,7 +196,6 @@ func (s *Stream) checksum(b []byte) {
 	}
 }
 
-// endSpan stores the checksum of the span in progress.
 func (s *Stream) endSpan() {
 	s.sums = binary.LittleEndian.AppendUint32(s.sums, s.sum)
 	s.sum, s.inSpan = 0, 0

@@ -144,7 +144,6 @@ func (f *Freeze[T]) nextBlock(n int) {
 	}
 }
 
-// copyOf returns the copy of record i, and whether there is one.
 func (f *Freeze[T]) copyOf(i int32) ([]T, bool) {
 	p := f.pages[i>>pageShift]
 	if p == nil || p.epoch != f.epoch {

@@ -106,7 +106,6 @@ func Bytes(s *Schema, name string, part stateful) {
 	})
 }
 
-// read restores a tensor of exactly this shape.
 func read[T safetensors.Element](s *Schema, name string, shape ...int) (values []T) {
 	s.Check(func() (err error) {
 		values, err = safetensors.Read[T](s.file, name, shape...)

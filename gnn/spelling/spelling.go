@@ -4,7 +4,10 @@
 package spelling
 
 import (
+	"fmt"
 	"math"
+	"math/big"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,6 +114,27 @@ func Number(text string) (v float64, ok bool) {
 	return v, err == nil && math.Abs(v) <= math.MaxFloat64
 }
 
+// Decimal returns an integer in two's complement, the highest byte first, with so many decimal places: a number as Avro and
+// Connect have it. It is not ok beyond the decimals of any database.
+func Decimal(b []byte, places int) (text string, ok bool) {
+	const most = 128
+	if len(b) > most || places < 0 || places > most {
+		return "", false
+	}
+	n := new(big.Int).SetBytes(b)
+	if len(b) > 0 && b[0] >= 0x80 {
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+	}
+	text = fmt.Sprintf("%0*d", places+1, new(big.Int).Abs(n))
+	if places > 0 {
+		text = text[:len(text)-places] + "." + text[len(text)-places:]
+	}
+	if n.Sign() < 0 {
+		text = "-" + text
+	}
+	return text, true
+}
+
 // WithComma reads a number of a column of decimal commas: one with a comma, or a whole one.
 func WithComma(text string) (v float64, ok bool) {
 	if strings.ContainsAny(text, ".eE") {
@@ -129,50 +153,27 @@ func IsThousands(text string) bool {
 	return found && len(after) == 3 && len(before) > 0 && len(before) <= 3 && before[0] != '0'
 }
 
+// amounts is the form of numbers with more to them than Number reads: a currency or a percent sign, the brackets or the minus of
+// what is negative, groups of three digits that are parted by one mark, another mark before decimals, and an exponent.
+var amounts = func() *regexp.Regexp {
+	const currency, marks = "[€$£¥]", ",.' \u00a0\u202f’"
+	forms := []string{`\d+(?:[` + marks + `]\d+)?`}
+	for _, mark := range marks {
+		m, others := regexp.QuoteMeta(string(mark)), strings.ReplaceAll(marks, string(mark), "")
+		forms = append(forms, `\d+(?:`+m+`\d{3})+(?:[`+others+`]\d+)?`)
+	}
+	const space = `[\s\x{a0}\x{202f}]*`
+	const unit = `(?:` + space + `(?:[%€$£¥]|USD|EUR|GBP|CHF|JPY)){0,2}` + space
+	return regexp.MustCompile(`^` + unit + `\(?` + space + `[+\-−]*` + space + currency + `?` + space +
+		`(?:` + strings.Join(forms, "|") + `)` + space + `(?:[eE][+-]?\d+)?` + space + `-?` + space + `\)?` + unit + `$`)
+}()
+
 // IsAmount reports whether a text is a number with more to it, which Number does not read: groups of
 // thousands, a decimal comma, a percent sign, a currency, or a minus of another kind.
 func IsAmount(text string) bool {
 	text = strings.TrimSpace(text)
-	if len(text) > 32 || !strings.ContainsAny(text, "0123456789") || IsNumber(text) {
-		return false
-	}
-	for _, unit := range []string{"%", "€", "$", "£", "¥", "USD", "EUR", "GBP", "CHF", "JPY"} {
-		text = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, unit), unit))
-	}
-	if inner, found := strings.CutPrefix(text, "("); found { // as bookkeepers write what is negative
-		text = strings.TrimSuffix(inner, ")")
-	}
-	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimLeft(text, "+-−"), "-"))
-	if i := strings.LastIndexAny(text, "eE"); i > 0 && IsNumber("1"+text[i:]) {
-		text = text[:i]
-	}
-	for _, unit := range []string{"€", "$", "£", "¥"} {
-		text = strings.TrimSpace(strings.TrimPrefix(text, unit))
-	}
-	digits, marks := 0, ""
-	for _, r := range text {
-		switch {
-		case r >= '0' && r <= '9':
-			digits++
-			continue
-		case strings.ContainsRune(",.' \u00a0\u202f’", r) && digits > 0 && (marks == "" || digits == 3):
-			marks += string(r)
-			digits = 0
-		default:
-			return false
-		}
-	}
-	if digits == 0 || text[0] < '0' || text[0] > '9' {
-		return false
-	}
-	// Groups are parted by one mark, but for the last.
-	runes := []rune(marks)
-	for i := 1; i < len(runes); i++ {
-		if runes[i] != runes[0] && i < len(runes)-1 {
-			return false
-		}
-	}
-	return len(runes) < 2 || runes[len(runes)-1] != runes[0] || digits == 3
+	return len(text) <= 32 && strings.ContainsAny(text, "0123456789") && !IsNumber(text) && amounts.MatchString(text) &&
+		(strings.Contains(text, "(") || !strings.Contains(text, ")"))
 }
 
 // Bool reads a truth value.
@@ -244,16 +245,27 @@ func millis(n int64, one time.Duration) (at int64, ok bool) {
 	return at, at < latest && at > -latest
 }
 
+// Times in milliseconds: of the years 1990 to 2100.
+const firstMillis, LastMillis = 631_152_000_000, 4_102_444_800_000
+
 // Guess returns the unit in which a number of milliseconds is a time of the years 1990 to 2100, if that is
 // another one: "" for what can be a time in milliseconds.
 func Guess(at int64) string {
 	for _, u := range units {
-		if u.length == time.Millisecond {
-			continue
-		}
-		if ms, ok := millis(at, u.length); ok && ms >= 631_152_000_000 && ms < 4_102_444_800_000 {
+		if ms, ok := millis(at, u.length); ok && u.length != time.Millisecond && ms >= firstMillis && ms < LastMillis {
 			return u.name
 		}
+	}
+	return ""
+}
+
+// UnitOf returns the unit in which a number is a time of the years 1990 to 2100, "" if it is none in any.
+func UnitOf(v float64) string {
+	switch {
+	case v >= firstMillis && v < LastMillis:
+		return "ms"
+	case v == math.Trunc(v) && math.Abs(v) < 1<<62:
+		return Guess(int64(v))
 	}
 	return ""
 }
@@ -261,8 +273,11 @@ func Guess(at int64) string {
 // UnitNames has the units as words, by their names.
 var UnitNames = map[string]string{"s": "seconds", "us": "microseconds", "ns": "nanoseconds", "days": "days"}
 
-// layouts are those of the time of day.
-var layouts = []string{"15:04:05", "15:04"}
+// dateTimes are the layouts of a date with a time of day, and maybe a zone.
+var dateTimes = []string{
+	"2006-01-02 15:04:05", "2006-01-02 15:04:05Z07", "2006-01-02 15:04:05Z0700", "2006-01-02 15:04:05Z07:00",
+	"2006-01-02 15:04", "2006-01-02 15:04Z07", "2006-01-02 15:04Z0700", "2006-01-02 15:04Z07:00",
+}
 
 // Date reads a date into milliseconds since 1970: 2026-03-01 or 2026/03/01; behind it, after T or a space,
 // a time of day with or without seconds; behind that a zone: Z, UTC, +01, +0100 or +01:00. Without one it is in UTC.
@@ -275,56 +290,31 @@ func Date(text string) (at int64, ok bool) {
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return t.UnixMilli(), true
 	}
-	date, err := time.Parse("2006-01-02", strings.ReplaceAll(text[:day], "/", "-"))
-	if err != nil {
+	date, clock := strings.ReplaceAll(text[:day], "/", "-"), text[day:]
+	if clock == "" {
+		t, err := time.Parse(time.DateOnly, date)
+		return t.UnixMilli(), err == nil
+	}
+	if !strings.ContainsAny(clock[:1], "Tt ") {
 		return 0, false
 	}
-	rest := text[day:]
-	if rest == "" {
-		return date.UnixMilli(), true
+	clock = strings.TrimSpace(clock[1:])
+	for _, utc := range []string{"Z", "z", "UTC", "GMT"} {
+		if before, found := strings.CutSuffix(clock, utc); found {
+			clock = strings.TrimSpace(before) + "Z"
+			break
+		}
 	}
-	if rest[0] != 'T' && rest[0] != 't' && rest[0] != ' ' {
-		return 0, false
+	if i := strings.LastIndexAny(clock, "+-"); i > 0 {
+		clock = strings.TrimSpace(clock[:i]) + clock[i:]
 	}
-	rest, offset, ok := cutZone(strings.TrimSpace(rest[1:]))
-	if !ok {
-		return 0, false
-	}
-	for _, layout := range layouts {
-		if t, err := time.Parse(layout, rest); err == nil {
-			midnight := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
-			return date.Add(t.Sub(midnight) - offset).UnixMilli(), true
+	for _, layout := range dateTimes {
+		if t, err := time.Parse(layout, date+" "+clock); err == nil {
+			_, east := t.Zone()
+			return t.UnixMilli(), max(east, -east) <= 18*3600
 		}
 	}
 	return 0, false
-}
-
-// cutZone cuts a zone from the end of a time of day, and returns how far it is before UTC.
-func cutZone(text string) (rest string, offset time.Duration, ok bool) {
-	for _, utc := range []string{"Z", "z", "UTC", "GMT"} {
-		if rest, ok = strings.CutSuffix(text, utc); ok {
-			return strings.TrimSpace(rest), 0, true
-		}
-	}
-	i := strings.LastIndexAny(text, "+-")
-	if i < 0 {
-		return text, 0, true
-	}
-	zone := strings.Replace(text[i+1:], ":", "", 1)
-	if n, err := strconv.ParseUint(zone, 10, 16); err != nil || len(zone) != 2 && len(zone) != 4 {
-		return "", 0, false
-	} else if len(zone) == 2 {
-		offset = time.Duration(n) * time.Hour
-	} else if offset = time.Duration(n/100)*time.Hour + time.Duration(n%100)*time.Minute; n%100 > 59 {
-		return "", 0, false
-	}
-	if offset > 18*time.Hour {
-		return "", 0, false
-	}
-	if text[i] == '-' {
-		offset = -offset
-	}
-	return strings.TrimSpace(text[:i]), offset, true
 }
 
 // Time reads a time into milliseconds since 1970: a number of units since then, or a date.
@@ -370,28 +360,23 @@ func LooksLikeDate(text string) bool {
 		text = text[:i]
 	}
 	for _, mark := range []string{"/", ".", "-"} {
-		parts := strings.Split(text, mark)
-		if len(parts) != 3 {
-			continue
+		if strings.Contains(text, mark) {
+			numbers := strings.ReplaceAll(text, mark, "|")
+			return dateForms.MatchString(numbers) || mark != "-" && shortDate.MatchString(numbers)
 		}
-		years := 0
-		for _, p := range parts {
-			if _, err := strconv.ParseUint(p, 10, 16); err != nil || len(p) > 4 || len(p) == 3 {
-				return false
-			}
-			if len(p) == 4 {
-				years++
-			}
-		}
-		return years == 1 || years == 0 && mark != "-" && len(parts[0]) == 2 && len(parts[1]) == 2 && len(parts[2]) == 2
 	}
 	return false
 }
 
+// Three numbers of which one is a year of four digits, and three of two digits.
+var (
+	dateForms = regexp.MustCompile(`^(?:\d{4}\|\d\d?\|\d\d?|\d\d?\|\d{4}\|\d\d?|\d\d?\|\d\d?\|\d{4})$`)
+	shortDate = regexp.MustCompile(`^\d\d\|\d\d\|\d\d$`)
+)
+
 // spans are the units of lengths of time, in milliseconds.
 var spans = map[string]int64{"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
-// longestSpan is a hundred years.
 const longestSpan = 36_525 * 86_400_000
 
 // Span reads a length of time in milliseconds: a whole number of d, h, m, s or ms, at most a hundred years. Any other text is 0.

@@ -5,7 +5,7 @@ import "github.com/gvbll/gvbll/pipeline/figure"
 var level = figure.Family{
 	Name: "level", Label: "of", Level: true,
 	Help:   "What the engine holds: nodes and edges of the graph, predictions without a label, labels and edges that wait for their node.",
-	Advice: "Waiting labels or edges rise: producers use different ids. Nodes rise: so does memory, which is not given back.",
+	Advice: "Waiting labels or edges rise: producers use different ids. Nodes rise: so does memory.",
 }
 
 // What the engine holds after a window.
@@ -27,15 +27,14 @@ var (
 	labels = figure.Family{
 		Name: "labels_total", Label: "result",
 		Help: "Labels accepted: joined to a prediction, repeated, of a context node, of a node that the model was " +
-			"trained on, corrected (the node had another one), or withdrawn.",
-		Advice: "Many repeated: a producer sends labels again. Many of context: labels of nodes that are not " +
-			"classified. Trained: learned in Phase 1, neither scored nor learned again.",
+			"trained on, corrected, or withdrawn.",
+		Advice: "Many repeated: a producer sends labels again. Those of trained and context nodes are not scored.",
 	}
 	departures = figure.Family{
 		Name: "departures_total", Label: "result",
 		Help: "Departures of nodes: left, expired after the time of --keep, or unknown when the node was not in the graph.",
-		Advice: "Expired far from what arrived a keep ago: the times of events are wrong. Many unknown: keys of " +
-			"tombstones match no node, or nodes are removed twice.",
+		Advice: "Expired far from what arrived a keep ago: times of events are wrong. Many unknown: keys of " +
+			"tombstones match no node.",
 	}
 )
 
@@ -46,27 +45,26 @@ var (
 		"", "Rate 0: the producer stopped, or `GvbllLagGrowing`.")
 	ContextNodes = figure.Sum("context_nodes_total",
 		"Nodes that arrived as context, which are not classified.",
-		"", "Not an error: nodes for which no prediction was asked.")
+		"", "")
 	Updates = figure.Sum("node_updates_total",
 		"Nodes that were sent again: features replaced, edges added.",
-		"", "High: a producer sends nodes again, which slows down arrivals.")
+		"", "High: it slows down arrivals.")
 	Cleared = figure.Sum("features_cleared_total",
 		"Nodes that were sent again with an empty list of indices: all their features became zero.",
-		"nodes whose features were cleared", "Above zero and not meant: a producer sends `indices: []` where it should "+
-			"leave `indices` out.")
+		"nodes whose features were cleared", "Not meant: leave `indices` out instead of `[]`.")
 	EdgesAdded = figure.Sum("edges_total",
 		"Edges added to the graph.",
-		"", "Per arrival: falls when a producer stops naming neighbours, and accuracy follows.")
+		"", "Falls, by arrival: a producer stopped naming neighbours.")
 	EdgesRemoved = figure.Sum("edges_removed_total",
 		"Edges removed, with a node that left or by events, including waiting ones.",
-		"", "High: much of the graph is recomputed.")
+		"", "")
 	RemovalsUnknown = figure.Sum("edge_removals_unknown_total",
 		"Edges that events remove and that are not in the graph, ignored.",
-		"removals of edges that are not there", "Above zero: a producer removes edges twice, or under other ids than it added them.")
+		"removals of edges that are not there", "A producer removes edges twice, or under other ids.")
 	KindsUnknown = figure.Sum("edge_kinds_unknown_total",
-		"Edges of a kind that the model does not know, if it has kinds. They count as edges without a kind if the model has those, "+
-			"or else for the labels around a node alone.",
-		"edges of an unknown kind", "Above zero: a producer misspells a kind, or names none where the model's edges have kinds.")
+		"Edges of a kind that the model does not know, if it has kinds. They count as edges without a kind, or for "+
+			"labels around a node alone.",
+		"edges of an unknown kind", "A producer misspells a kind, or names none.")
 	DuplicateEdges = dropped.Of("duplicate", "")
 	SelfLoops      = dropped.Of("self-loop", "")
 	EdgesDropped   = dropped.Of("expired", "edges dropped while they waited")
@@ -97,11 +95,11 @@ var (
 	KeepWatermark = figure.New(figure.Figure{
 		Name: "keep_watermark_timestamp_seconds", Level: true,
 		Help:   "Event time by which `--keep` lets nodes and edges leave.",
-		Advice: "Ahead of the clock: half of the node events have times of clocks that are (`GvbllKeepAhead`).",
+		Advice: "Ahead of the clock: `GvbllKeepAhead`.",
 	})
 	DeparturesUnknown = departures.Of("unknown", "departures of unknown nodes")
 	EdgesExpired      = figure.Sum("edges_expired_total",
 		"Edges removed after the time of --keep that did not leave with a node.",
-		"edges that expired", "0 with edges in `--keep`: edges are renewed in time, leave with their nodes before, or "+
-			"events have no time that moves.")
+		"edges that expired", "0 with edges in `--keep`: edges are renewed, leave with their nodes, or time stands "+
+			"still.")
 )

@@ -19,23 +19,16 @@ type Outcome struct {
 	Labelled    []Labelled   // labels joined to predictions, in the order learned
 	Heads       []Head       // every head that is scored; Heads[ServedBy] served
 	Figures     figure.Window
-	ServedBy    int         // index in Heads
-	Lead        float64     // of the static head over the online one, nats; see Config.Fallback
-	Drift       *Drift      // nil if the detectors are off
-	Coverage    *Coverage   // nil unless sets are configured
-	Cohorts     *Cohorts    // nil unless scores are told apart by an attribute
-	Watched     []int32     // classes whose probabilities Labelled has, MaxWatched at most
-	Attributes  *Attributes // nil unless features came by name
-	AsTrained   []int32     // arrivals by the class that the model as trained predicts; nil without any
-	Posterior   Hash        // of the heads' state; for a pool, of the previous hash and the batch's changes
-	Chain       Hash        // of everything served and learned so far
+	ServedBy    int       // index in Heads
+	Drift       *Drift    // nil if the detectors are off
+	Coverage    *Coverage // nil unless sets are configured
+	Cohorts     *Cohorts  // nil unless scores are told apart by an attribute
+	Watched     []int32   // classes whose probabilities Labelled has, MaxWatched at most
+	AsTrained   []int32   // arrivals by the class that the model as trained predicts; nil without any
+	Posterior   Hash      // of the heads' state; for a pool, of the previous hash and the batch's changes
+	Chain       Hash      // of everything served and learned so far
 
-	// Unmet is what waits for nodes that have not come, where that is much.
-	Unmet []Unmet
-
-	// UnknownClasses are those of the labels refused for [UnknownClass]: their names, and
-	// "#7" for index 7.
-	UnknownClasses []string
+	Odd Odd
 
 	// Shadow is the outcome of the shadow model, nil if there is none.
 	Shadow *Outcome
@@ -44,6 +37,13 @@ type Outcome struct {
 	// Promoted is the id of the model that serves from the next window on, if that
 	// changes, or else "".
 	Promoted string
+}
+
+// Odd is what events have that a model does not know, or that nothing answers.
+type Odd struct {
+	Unmet      []Unmet     // what waits for nodes that have not come, where that is much
+	Classes    []string    // of the labels refused for [UnknownClass]: their names, and "#7" for index 7
+	Attributes *Attributes // nil unless features came by name
 }
 
 // Refuse adds a refusal.
@@ -101,6 +101,7 @@ type Head struct {
 	Version uint64  // batches learned, this window's included
 	Clipped int     // entries of the mean that this window's update clipped
 	Step    float64 // Euclidean norm of this window's change of the mean
+	Lead    float64 // of the static head over the online one, nats, 0 for others; see Config.Fallback
 }
 
 // Score rates one prediction by its label. It is the same struct as calibration.Score,

@@ -27,7 +27,7 @@ func lagging(t *testing.T, serves string, lag int) (*model.Model, pipeline.Confi
 	t.Helper()
 	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(11, 2)), gnn.KindSAGE, 2)
 	cfg := pipeline.Config{
-		Samples: 2, LearnLag: lag, Fallback: 0.5, MaxPending: 60,
+		Samples: 2, LearnLag: lag, Fallback: 0.5, Bounds: pipeline.Bounds{Pending: 60},
 		Coverage: pipeline.Coverage{Target: 0.9}, Rescore: pipeline.Rescoring{After: 1},
 	}
 	if serves != pipeline.HeadPaper {

@@ -56,7 +56,7 @@ func ParseActing(text string) (a Acting, err error) {
 // acts counts the predictions that say to act on them.
 var acts = figure.New(figure.Figure{
 	Name: "acts_total", Help: "Predictions served with the advice to act on them (--act).", Words: "predictions to act on",
-	Advice: "Below `--act capacity=`: fewer nodes arrive, or without a time. 0 with `cost=`: no probability is high enough.",
+	Advice: "Below `capacity=`: fewer nodes arrive, or without a time. 0 with `cost=`: no probability is high enough.",
 })
 
 // Acted are the figures of what acting brought, by the labels that came.
@@ -67,7 +67,7 @@ var Acted = struct{ Caught, Vain, Missed, Saved *figure.Figure }{
 	Saved: figure.New(figure.Figure{
 		Name:   "acts_saved_total",
 		Help:   "What it would have cost to miss the nodes that were caught, in units of what acting in vain costs (--act cost=).",
-		Advice: "Less those acted on in vain, it is what acting was worth. 0 with `capacity=`, which says no cost.",
+		Advice: "Less those acted on in vain, what acting was worth. 0 with `capacity=`.",
 	}),
 }
 
@@ -75,22 +75,17 @@ var acted = figure.Family{
 	Name: "acted_labels_total", Label: "result",
 	Help: "Scored labels by what acting brought (--act): caught (acted on, and of the class), vain (acted on, and of another " +
 		"one), missed (of the class, and not acted on).",
-	Advice: "Caught divided by caught and vain is the precision of acting, by caught and missed its recall: `GvbllClassWorse`.",
+	Advice: "Precision and recall of acting: `GvbllClassWorse`.",
 }
 
 // DeclareActing declares the text of an Acting.
 func DeclareActing(l *setting.List, text *string) {
-	check := func(text string) error {
-		_, err := ParseActing(text)
-		return err
-	}
-	l.AddText(setting.Setting{
+	setting.AddText(l, setting.Setting{
 		Name: "act", Group: "sets", Kept: setting.Optional, Placeholder: "class=NAME,...",
-		Help: "Say in every prediction whether to act on it (docs/transactions.md). capacity=N/h: on the N most " +
-			"probable nodes of a class " +
-			"an hour of event time (or s, m, d). cost=MISSED:ACTED: where missing one costs more than acting in vain. " +
-			"Such as class=fraud,capacity=50/h or class=fraud,cost=100:1; nothing when left out.",
-	}, text, check)
+		Help: "Say in every prediction whether to act on it: class=fraud,capacity=50/h on the 50 most probable an " +
+			"hour (or s, m, d), class=fraud,cost=100:1 where missing one costs 100 times acting in vain " +
+			"(docs/transactions.md).",
+	}, text, ParseActing)
 }
 
 // Actor is the observer that says of every prediction whether to act on it. With a capacity K, it
@@ -180,12 +175,11 @@ func (a *Actor) Scored(out *event.Outcome) {
 
 // Follow replaces what was said of a window's arrivals by what another model, which serves, has published.
 func (a *Actor) Follow(published []event.Prediction, number func(event.ID) (int32, bool)) {
-	for i := range published {
-		v, there := number(published[i].Node)
-		if slot, waits := a.pending.Nodes.SlotOf(v); there && waits && published[i].Act != nil {
-			a.keep(slot, *published[i].Act)
+	eachWaiting(published, a.pending, number, func(slot int32, p *event.Prediction) {
+		if p.Act != nil {
+			a.keep(slot, *p.Act)
 		}
-	}
+	})
 }
 
 func (a *Actor) keep(slot int32, act bool) {

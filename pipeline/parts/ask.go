@@ -90,10 +90,8 @@ func ParseAsking(text string) (a Asking, err error) {
 func (a *Asking) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "ask", Group: "update", Kept: setting.Optional, Placeholder: "NUMBER/UNIT,...",
-		Help: "Ask for the labels of so many nodes in a second, minute, hour or day of event time, in the topic " +
-			"to-label (docs/labels.md). " +
-			"random=SHARE: this share at random, and the others by the information that a label would bring. " +
-			"Such as 100/d,random=0.1; off when left out.",
+		Help: "Ask for so many labels a s, m, h or d, in the topic to-label: this share at random, the others by " +
+			"what they would tell, such as 100/d,random=0.1 (docs/labels.md).",
 		Value: setting.Parsed(a, ParseAsking),
 	})
 	l.Check(func() error {
@@ -112,34 +110,34 @@ var Asked = struct {
 }{
 	Nodes: figure.New(figure.Figure{
 		Name: "asked_nodes_total", Help: "Nodes of which labels were asked for.", Words: "nodes whose label was asked for",
-		Advice: "0: labels are asked for with `--ask` only. Its rate is the budget, where event time runs as the clock.",
+		Advice: "Its rate is the budget of `--ask`.",
 	}),
 	Labels: figure.New(figure.Figure{
 		Name: "asked_labels_total", Help: "Scored labels that were asked for; the others came by themselves.",
 		Words:  "labels that were asked for",
-		Advice: "Far below `gvbll_asked_nodes_total`: nobody answers. While it rises, scores over all labels are not of all nodes.",
+		Advice: "Far below those asked for: nobody answers. While it rises, scores over all labels are not of all nodes.",
 	}),
 	Correct: figure.New(figure.Figure{
 		Name: "asked_correct_total", Help: "Labels among them that had been predicted.",
-		Advice: "Divided by the labels, the accuracy of the nodes asked for, which are uncertain ones.",
+		Advice: "",
 	}),
 	LogLoss: figure.New(figure.Figure{
-		Name: "asked_log_loss_nats_total", Help: "Sum of their log losses.", Advice: "Divided by the labels, their NLL.",
+		Name: "asked_log_loss_nats_total", Help: "Sum of their log losses.", Advice: "",
 	}),
 	Weight: figure.New(figure.Figure{
 		Name: "asked_weight_total",
-		Help: "Sum of their weights: of the inverse probabilities with which they were asked for, an estimate of the " +
-			"number of all nodes.",
-		Advice: "Divides the next two. It grows about as `gvbll_arrivals_total`, if all who are asked answer.",
+		Help: "Sum of their weights, the inverse probabilities of being asked for: an estimate of the number of " +
+			"all nodes.",
+		Advice: "Divides the next two. Below arrivals: not all answer.",
 	}),
 	WeighedCorrect: figure.New(figure.Figure{
 		Name:   "asked_weighed_correct_total",
-		Help:   "Sum of the weights of those that had been predicted: divided by the weights, an estimate of the accuracy for all nodes.",
+		Help:   "Sum of the weights of those that had been predicted: an estimate of the accuracy for all nodes.",
 		Advice: "See [labels.md](labels.md).",
 	}),
 	WeighedLogLoss: figure.New(figure.Figure{
 		Name: "asked_weighed_log_loss_nats_total", Help: "Sum of their log losses, each times its weight.",
-		Advice: "Divided by the weights, an estimate of the NLL for all nodes.",
+		Advice: "An estimate of the NLL for all nodes.",
 	}),
 	Squares: figure.New(figure.Figure{
 		Name: "asked_weight_squares_total", Help: "Sum of the squares of their weights.",
@@ -268,12 +266,7 @@ func (a *Asker) scored(out *event.Outcome) {
 // Follow replaces what was chosen among a window's arrivals by what another model, which serves, has
 // published.
 func (a *Asker) Follow(published []event.Prediction, number func(event.ID) (int32, bool)) {
-	for i := range published {
-		v, there := number(published[i].Node)
-		if slot, waits := a.pending.Nodes.SlotOf(v); there && waits {
-			a.kept.Set(slot, []float32{published[i].Asked})
-		}
-	}
+	eachWaiting(published, a.pending, number, func(slot int32, p *event.Prediction) { a.kept.Set(slot, []float32{p.Asked}) })
 }
 
 // state declares the sums, and the probabilities of pending nodes.

@@ -89,22 +89,18 @@ func (b By) Unknown(m *model.Model) string {
 
 // DeclareBy declares the text of a By.
 func DeclareBy(l *setting.List, text *string) {
-	check := func(text string) error {
-		_, err := ParseBy(text)
-		return err
-	}
-	l.AddText(setting.Setting{
+	setting.AddText(l, setting.Setting{
 		Name: "by", Group: "sets", Kept: setting.Optional, Placeholder: "ATTRIBUTE,...",
-		Help: "Tell scores apart by the values of an attribute, such as country, or id: for what ids have before a colon: " +
-			"the first 10 that come, or values=N, and others. class=NAME: a class of which metrics have the ranking, beside " +
-			"the one that is acted on and the two rarest. Such as country,values=5,class=fraud; nothing when left out.",
-	}, text, check)
+		Help: "Tell scores apart by the values of an attribute, or id: for what ids have before a colon: the first " +
+			"10 that come, or values=N. class=NAME: one more class whose ranking metrics have. Such as " +
+			"country,values=5,class=fraud.",
+	}, text, ParseBy)
 }
 
 // ofOthers counts the labels whose nodes have no cohort of their own.
 var ofOthers = figure.Sum("cohort_others_total",
 	"Scored labels of nodes whose value of --by came after those that have scores of their own.", "labels of other values of --by",
-	"Most of the labels: the attribute has too many values, such as an id; `--by` wants one with few.")
+	"Most of the labels: the attribute has too many values.")
 
 // Cohorts is the observer that tells scores apart by the values of an attribute: those that come first. Of a category
 // of the model these are values that training had, so that no typing error takes the place of one.

@@ -31,18 +31,25 @@ const (
 	PerNone Per = iota
 	// PerClass has one for each class.
 	PerClass
+	// PerFloor has one for all nodes, and a lower one for the labels of each class.
+	PerFloor
 )
 
-// String returns "none" or "class".
+// String returns "none", "class" or "floor".
 func (p Per) String() string {
 	switch p {
 	case PerNone:
 		return "none"
 	case PerClass:
 		return "class"
+	case PerFloor:
+		return "floor"
 	}
 	return fmt.Sprintf("Per(%d)", uint8(p))
 }
+
+// floorMisses is how many times as many labels as of all may be missed of one class: sets of .9 cover each class at .85.
+const floorMisses = 1.5
 
 // predictor returns the configuration of sets for this many classes.
 func (c Coverage) predictor(classes int) conformal.Config {
@@ -53,6 +60,9 @@ func (c Coverage) predictor(classes int) conformal.Config {
 	// of .25 settles in four lags.
 	p.Rate, p.Gain, p.Impute = 0.03, 0.25, 50
 	p.PerClass = c.Per == PerClass
+	if c.Per == PerFloor {
+		p.Floor = floorMisses * p.Alpha
+	}
 	return p
 }
 
@@ -60,25 +70,16 @@ func (c Coverage) predictor(classes int) conformal.Config {
 func (c *Coverage) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "coverage", Group: "sets", Kept: setting.Never, Default: "0", Placeholder: "0",
-		Help: "Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets. " +
-			"With groups=class after a comma, each class has a threshold of its own.",
+		Help: "Add a set of classes that holds the right one with this probability, such as 0.9; 0 for none. No set is empty, and " +
+			"each class is missed at most 1.5 times as often; ,groups=none has one threshold alone, ,groups=class one for each class.",
 		Value: setting.Func(c.targetText, c.parseTarget),
 	})
-	limits := []setting.Pair{{Name: "confidence", Value: &c.MinConfidence}, {Name: "set-size", Value: &c.MaxSize}}
 	l.Add(setting.Setting{
 		Name: "abstain", Group: "sets", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
-		Help: "Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a " +
-			"larger set or an empty one. " +
-			"Such as confidence=0.3,set-size=4; none when left out.",
-		Value: setting.Func(func() string { return setting.JoinPairs(limits...) }, func(text string) error {
-			if c.MinConfidence, c.MaxSize = 0, 0; text == "" {
-				return nil
-			}
-			if err := setting.ParsePairs(text, limits...); err != nil {
-				return err
-			}
-			return c.checkLimits()
-		}),
+		Help: "Mark predictions to abstain from: below a confidence, or with a set that is larger or empty, such " +
+			"as confidence=0.3,set-size=4.",
+		Value: setting.Pairs(func() error { return c.checkLimits() },
+			setting.Pair{Name: "confidence", Value: &c.MinConfidence}, setting.Pair{Name: "set-size", Value: &c.MaxSize}),
 		Idle: func() string {
 			if c.Target == 0 {
 				return "no effect without sets: add --coverage, such as 0.9"
@@ -87,15 +88,15 @@ func (c *Coverage) Declare(l *setting.List) {
 		},
 	})
 	l.Add(setting.Setting{Name: "coverage", Value: setting.Number(&c.Target)})
-	l.Add(setting.Setting{Name: "sets-groups", Value: setting.Named(&c.Per, PerNone, PerClass)})
+	l.Add(setting.Setting{Name: "sets-groups", Value: setting.Named(&c.Per, PerNone, PerClass, PerFloor)})
 	l.Add(setting.Setting{Name: "abstain-confidence", Value: setting.Number(&c.MinConfidence)})
 	l.Add(setting.Setting{Name: "abstain-set-size", Value: setting.Integer(&c.MaxSize)})
 	l.Check(func() error { return c.Validate() })
 }
 
-// targetText returns the target and then, after a comma, groups=class unless all nodes share a threshold.
+// targetText returns the target and then, after a comma, the groups unless they are floors.
 func (c *Coverage) targetText() string {
-	if c.Per == PerNone {
+	if c.Per == PerFloor || c.Target == 0 {
 		return setting.FormatNumber(c.Target)
 	}
 	return fmt.Sprintf("%v,groups=%v", c.Target, c.Per)
@@ -107,15 +108,18 @@ func (c *Coverage) parseTarget(text string) error {
 	if err != nil {
 		return fmt.Errorf("%.100q: give a probability first, such as 0.9", target)
 	}
-	c.Target, c.Per = x, PerNone
+	c.Target, c.Per = x, PerFloor
+	if x == 0 {
+		c.Per = PerNone
+	}
 	if !more {
 		return nil
 	}
 	name, is := strings.CutPrefix(rest, "groups=")
 	if !is {
-		return fmt.Errorf("%.100q: give groups=class, or nothing, after the probability", rest)
+		return fmt.Errorf("%.100q: give groups=class, groups=none, or nothing, after the probability", rest)
 	}
-	if err := setting.Named(&c.Per, PerNone, PerClass).Set(name); err != nil {
+	if err := setting.Named(&c.Per, PerNone, PerClass, PerFloor).Set(name); err != nil {
 		return fmt.Errorf("groups %w", err)
 	}
 	return nil
@@ -141,8 +145,8 @@ func (c Coverage) Validate() error {
 		return nil
 	case !(c.Target >= 0.5 && c.Target < 1):
 		return fmt.Errorf("coverage %v: give a share from 0.5 to below 1, such as 0.9, or 0 for no sets", c.Target)
-	case c.Per > PerClass:
-		return fmt.Errorf("sets per %v: say class or none", c.Per)
+	case c.Per > PerFloor:
+		return fmt.Errorf("sets per %v: say floor, class or none", c.Per)
 	}
 	if err := c.checkLimits(); err != nil {
 		return fmt.Errorf("abstain %w", err)

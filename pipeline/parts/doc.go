@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // byTime returns the places of predictions in the order of their event times, in the memory of order.
@@ -25,4 +26,16 @@ func byTime(list []event.Prediction, order []int32) []int32 {
 	}
 	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(list[i].Time, list[j].Time) })
 	return order
+}
+
+// eachWaiting calls each for the predictions whose node, of which number returns the number, waits for its label, with its slot.
+func eachWaiting(
+	list []event.Prediction, pending *serve.Pending, number func(event.ID) (int32, bool), each func(slot int32, p *event.Prediction),
+) {
+	for i := range list {
+		v, there := number(list[i].Node)
+		if slot, waits := pending.Nodes.SlotOf(v); there && waits {
+			each(slot, &list[i])
+		}
+	}
 }

@@ -68,7 +68,7 @@ func (f *fallback) scored(out *event.Outcome) {
 	case f.threshold:
 		f.heads.Serves = heads.ByStatic
 	}
-	out.Lead = f.lead
+	out.Heads[heads.ByStatic].Lead = f.lead
 }
 
 // state declares the lead, the head that serves, and the head that served each pending

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/posterior"
 )
@@ -48,7 +49,7 @@ func TestFallback(t *testing.T) {
 				t.Fatalf("the static head serves with posterior version %d, want 0", v)
 			}
 			out = e.Step(labels)
-			if again := plain.Step(labels); again.Posterior != out.Posterior || again.ServedBy != 0 || again.Lead != 0 {
+			if again := plain.Step(labels); again.Posterior != out.Posterior || again.ServedBy != 0 || again.Heads[heads.ByStatic].Lead != 0 {
 				t.Fatal("the fallback changed the posterior, or the engine without fallback falls back")
 			}
 			delta := 0.
@@ -62,8 +63,8 @@ func TestFallback(t *testing.T) {
 				delta += out.Heads[0].Scores[i].LogLoss - out.Heads[1].Scores[i].LogLoss
 			}
 			most = max(most, math.Abs(delta))
-			if out.Lead < 0 || out.Lead > threshold {
-				t.Fatalf("lead %v, want it in [0, %v]", out.Lead, threshold)
+			if out.Heads[heads.ByStatic].Lead < 0 || out.Heads[heads.ByStatic].Lead > threshold {
+				t.Fatalf("lead %v, want it in [0, %v]", out.Heads[heads.ByStatic].Lead, threshold)
 			}
 		}
 		if !slices.Contains(by, 1) || by[0] != 0 || switches < 2 {

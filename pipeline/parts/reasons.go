@@ -57,16 +57,11 @@ func ParseReasoning(text string) (r Reasoning, err error) {
 
 // DeclareReasoning declares the text of a Reasoning. acting is that of an [Acting].
 func DeclareReasoning(l *setting.List, text, acting *string) {
-	check := func(text string) error {
-		_, err := ParseReasoning(text)
-		return err
-	}
-	l.AddText(setting.Setting{
+	setting.AddText(l, setting.Setting{
 		Name: "reasons", Group: "sets", Kept: setting.Optional, Placeholder: "N,...",
-		Help: "Say in predictions which N attributes, keys, neighbours and labels around moved them most (docs/reasons.md): " +
-			"3 for all predictions, 3,acted for those to act on (--act), 3,CLASS>P or 3,CLASS<P for those that give a class a " +
-			"probability above or below P, such as 3,fraud>0.2. Nothing when left out.",
-	}, text, check)
+		Help: "Say in predictions which N things moved them most (docs/reasons.md): 3 in all, 3,acted in those to " +
+			"act on, 3,fraud>0.2 or 3,fraud<0.2 in those with such a probability.",
+	}, text, ParseReasoning)
 	l.Check(func() error {
 		if r, err := ParseReasoning(*text); err == nil && r.Acted && *acting == "" {
 			return fmt.Errorf("reasons %s: nothing is acted on: add --act, such as class=fraud,capacity=50/h, or give %d", *text, r.Most)
@@ -78,7 +73,7 @@ func DeclareReasoning(l *setting.List, text, acting *string) {
 // Reasoned counts the predictions with reasons.
 var Reasoned = figure.New(figure.Figure{
 	Name: "reasons_total", Help: "Predictions served with reasons (--reasons).", Words: "predictions with reasons",
-	Advice: "Each costs as much as some tens of predictions: with `--reasons N,acted`, or above a probability, few have them.",
+	Advice: "Each costs some tens of predictions: give `N,acted`, or a probability.",
 })
 
 // Bounds of what is tried for a prediction.

@@ -91,7 +91,7 @@ func TestRequestsAreRestored(t *testing.T) {
 	for seed := range uint64(10) {
 		rng := rand.New(rand.NewPCG(seed, 14))
 		m := pipelinetest.ModelOf(t, rng, gnn.KindGIN, 2)
-		cfg := pipeline.Config{Samples: 2, MaxPending: 30, Rescore: pipeline.Rescoring{After: int(seed % 2)}}
+		cfg := pipeline.Config{Samples: 2, Bounds: pipeline.Bounds{Pending: 30}, Rescore: pipeline.Rescoring{After: int(seed % 2)}}
 		e := pipelinetest.NewEngine(t, m, cfg)
 		l := pipelinetest.NewRandomStream(rng, m)
 		l.Asks = int(1 + seed%3)

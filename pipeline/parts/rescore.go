@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -30,27 +31,16 @@ type Rescoring struct {
 
 // Declare declares when to predict again. The flag of it holds two settings.
 func (r *Rescoring) Declare(l *setting.List) {
-	pairs := []setting.Pair{{Name: "after", Value: &r.After}, {Name: "confidence", Value: &r.Confidence}}
 	l.Add(setting.Setting{
 		Name: "rescore", Group: "revisions", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
-		Help: "Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node " +
-			"(1 when left out). confidence=P: publish only what crosses this confidence, up or down. " +
-			"Such as after=3,confidence=0.8; off when left out.",
-		Value: setting.Func(func() string { return setting.JoinPairs(pairs...) }, func(text string) error {
-			if r.After, r.Confidence = 0, 0; text == "" {
-				return nil
-			}
-			if err := setting.ParsePairs(text, pairs...); err != nil {
+		Help: "Predict nodes again until their label comes: after=N, whenever N edges came to one; confidence=P, " +
+			"publish only what crosses it. Such as after=3,confidence=0.8.",
+		Value: setting.Pairs(func() error {
+			if err := r.check(); err != nil || r.On() {
 				return err
 			}
-			if err := r.check(); err != nil {
-				return err
-			}
-			if !r.On() {
-				return fmt.Errorf("%q: nothing says when to predict again: give after=N or confidence=P", text)
-			}
-			return nil
-		}),
+			return errors.New("nothing says when to predict again: give after=N or confidence=P")
+		}, setting.Pair{Name: "after", Value: &r.After}, setting.Pair{Name: "confidence", Value: &r.Confidence}),
 	})
 	limit := setting.Integer(&r.Limit)
 	l.Add(setting.Setting{

@@ -153,7 +153,7 @@ func TestRescoringIsRestored(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		m := pipelinetest.ModelOf(t, rng, gnn.KindGCN, 2)
-		cfg := pipeline.Config{Samples: 2, MaxPending: 30, Rescore: pipeline.Rescoring{After: 1 + int(seed%3), Confidence: float64(seed%2) / 2, Limit: 1 + int(seed%4)}}
+		cfg := pipeline.Config{Samples: 2, Bounds: pipeline.Bounds{Pending: 30}, Rescore: pipeline.Rescoring{After: 1 + int(seed%3), Confidence: float64(seed%2) / 2, Limit: 1 + int(seed%4)}}
 		e := pipelinetest.NewEngine(t, m, cfg)
 		l := pipelinetest.NewRandomStream(rng, m)
 		for range rng.IntN(80) {

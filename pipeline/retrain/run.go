@@ -41,9 +41,7 @@ var errEnough = errors.New("enough windows")
 // record returns the history of the windows before the given one.
 func (r *run) record(ctx context.Context, before int64) (*pipeline.History, error) {
 	h, err := pipeline.NewHistory(pipeline.HistoryConfig{
-		Features: r.Features, Schema: r.schema(), Classes: r.known,
-		Labels: r.Settings.Labels, Partial: r.Settings.PartialUpdates, Keep: r.Settings.Keep, Pending: r.Settings.MaxPending,
-		First: r.Settings.FirstReading,
+		Features: r.Features, Schema: r.schema(), Classes: r.known, Settings: r.Settings,
 	})
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func TestBlocksChangeNothing(t *testing.T) {
 		if seed%2 == 0 {
 			pipelinetest.AddPool(t, m, seed%4 == 0)
 		}
-		cfg := pipeline.Config{Samples: 2, MaxPending: 20 + int(seed)*20, Rescore: pipeline.Rescoring{After: int(seed % 3)}}
+		cfg := pipeline.Config{Samples: 2, Bounds: pipeline.Bounds{Pending: 20 + int(seed)*20}, Rescore: pipeline.Rescoring{After: int(seed % 3)}}
 		if seed%3 > 0 {
 			cfg.Coverage = pipeline.Coverage{Target: 0.9, Per: parts.PerClass}
 		}

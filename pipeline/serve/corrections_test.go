@@ -11,7 +11,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
-	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
@@ -30,9 +29,9 @@ func TestCorrectedCountsAreThoseOfRightLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.Pool, m.PoolState = &spec, p.AppendState(nil)
-		cfg := pipeline.Config{LearnLag: int(seed % 3), MaxPending: 60}
+		cfg := pipeline.Config{LearnLag: int(seed % 3), Bounds: pipeline.Bounds{Pending: 60}}
 		corrected, right := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewEngine(t, m, cfg)
-		history, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: m.Encoder.In(), Classes: m.Classes, Labels: serve.LastStands})
+		history, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: m.Encoder.In(), Classes: m.Classes})
 		if err != nil {
 			t.Fatal(err)
 		}

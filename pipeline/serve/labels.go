@@ -84,7 +84,7 @@ func (l *Labels) Join(x *Entered) {
 		class, ok := l.class(label)
 		if !ok {
 			x.Out.Refuse(label.Origin, event.UnknownClass, l.unknownClass(label))
-			x.Out.UnknownClasses = append(x.Out.UnknownClasses, nameOf(label))
+			x.Out.Odd.Classes = append(x.Out.Odd.Classes, nameOf(label))
 			continue
 		}
 		if v, known := l.nodes.Number(label.Node); known {
@@ -285,7 +285,7 @@ func (l *Labels) unmet(out *event.Outcome, what string, waiting int, longest fun
 		if other, ok := u.Node.Otherwise(); ok {
 			_, u.Otherwise = l.nodes.Number(other)
 		}
-		out.Unmet = append(out.Unmet, u)
+		out.Odd.Unmet = append(out.Odd.Unmet, u)
 	}
 }
 

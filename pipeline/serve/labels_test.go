@@ -56,7 +56,7 @@ func TestUnmet(t *testing.T) {
 		if n == 99 {
 			want = []event.Unmet{{What: "edges", Waiting: 100, Node: text(0), Otherwise: true}, {What: "labels", Waiting: 100, Node: text(1), Otherwise: true}}
 		}
-		if diff := cmp.Diff(want, out.Unmet); diff != "" {
+		if diff := cmp.Diff(want, out.Odd.Unmet); diff != "" {
 			t.Fatalf("window %d, -want +got\n%s", n, diff)
 		}
 	}

@@ -79,7 +79,7 @@ func TestJoinedLabels(t *testing.T) {
 // TestOldestPredictionExpires: beyond the bound the prediction that has waited longest expires, and its label
 // is late. Those of others, and of nodes that have left, are joined.
 func TestOldestPredictionExpires(t *testing.T) {
-	out := stepped(t, pipeline.Config{MaxPending: 2}, "node a x=5,0\nnode b x=0,5", "node c x=5,0", "depart b", "label a red\nlabel b blue\nlabel c red")
+	out := stepped(t, pipeline.Config{Bounds: pipeline.Bounds{Pending: 2}}, "node a x=5,0\nnode b x=0,5", "node c x=5,0", "depart b", "label a red\nlabel b blue\nlabel c red")
 	if n := out[1].Figures.Int(event.PredictionsExpired); n != 1 {
 		t.Errorf("%d predictions expired, want 1", n)
 	}

@@ -48,8 +48,8 @@ const (
 func (s *Standing) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "labels", Group: "update", Default: "last", Placeholder: "last", Only: []string{"last", "first"},
-		Help: "Which label of a node stands when it gets different ones: last, a later one corrects the one before or withdraws it " +
-			"(docs/wire-format.md); or first, later ones are refused.",
+		Help: "Which label of a node stands: last, a later one corrects it (docs/wire-format.md), or first, later " +
+			"ones are refused.",
 		Value: setting.Named(s, LastStands, FirstStands),
 	})
 }

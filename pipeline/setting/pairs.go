@@ -77,6 +77,22 @@ func ParsePairs(text string, pairs ...Pair) error {
 	return nil
 }
 
+// Pairs is a value of pairs, all zero for "". Check returns what is wrong with them together.
+func Pairs(check func() error, pairs ...Pair) Value {
+	return Func(func() string { return JoinPairs(pairs...) }, func(text string) error {
+		for _, p := range pairs {
+			reflect.ValueOf(p.Value).Elem().SetZero()
+		}
+		if text == "" {
+			return nil
+		}
+		if err := ParsePairs(text, pairs...); err != nil {
+			return err
+		}
+		return check()
+	})
+}
+
 // JoinPairs returns the text of the pairs that are not zero.
 func JoinPairs(pairs ...Pair) string {
 	var items []string

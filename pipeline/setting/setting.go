@@ -59,8 +59,12 @@ func (l *List) Add(s Setting) { l.all = append(l.all, &s) }
 // Check has a function fill defaults in and return what is out of range, with its remedy.
 func (l *List) Check(f func() error) { l.checks = append(l.checks, f) }
 
-// AddText declares a setting whose value is a text, checked where it is set and where it is given in place.
-func (l *List) AddText(s Setting, field *string, check func(text string) error) {
+// AddText declares a setting whose value is a text that can be parsed, checked where it is set and where it is given in place.
+func AddText[T any](l *List, s Setting, field *string, parse func(text string) (T, error)) {
+	check := func(text string) error {
+		_, err := parse(text)
+		return err
+	}
 	s.Value = Text(field, check)
 	l.Add(s)
 	l.Check(func() error {
@@ -245,10 +249,9 @@ func Named[T fmt.Stringer](field *T, values ...T) Value {
 
 // Count declares a number of things: 0 stands for usual, and most is the largest, 0 for any.
 func (l *List) Count(s Setting, field *int, usual, most int) {
-	name := s.Name
 	s.Value = Integer(field)
 	l.Add(s)
-	l.CheckCount(name, field, usual, most)
+	l.CheckCount(s.Name, field, usual, most)
 }
 
 // CheckCount checks a number of things as Count does.

@@ -61,7 +61,7 @@ func TestGraphEqualsOracle(t *testing.T) {
 // as arrive.
 func TestDeparturesBoundMemory(t *testing.T) {
 	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 42)), gnn.KindSAGE, 2)
-	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 1, MaxPending: 100})
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 1, Bounds: pipeline.Bounds{Pending: 100}})
 	rng := rand.New(rand.NewPCG(2, 42))
 	const arrivals, stay = 50, 4
 	number := int64(0)

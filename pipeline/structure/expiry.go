@@ -34,7 +34,7 @@ var keepUnits = []struct {
 func (k *Keep) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "keep", Group: "state", Kept: setting.Optional, Placeholder: "nodes=TIME,edges=TIME",
-		Help: "For how long nodes and edges stay that no event names, by event time, such as nodes=90d,edges=30d, in d, h, m, s or ms " +
+		Help: "How long nodes and edges stay that no event names, such as nodes=90d,edges=30d " +
 			"(docs/forgetting.md). For ever when left out.",
 		Value: setting.Func(k.String, func(text string) error {
 			read, err := ParseKeep(text)

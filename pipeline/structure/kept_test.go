@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // TestPartialUpdates: an engine that gets what changed of a node has the bits of one that gets
@@ -20,11 +21,11 @@ import (
 func TestPartialUpdates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	m := pipelinetest.AccountModel(t, rng)
-	cfg := pipeline.Config{PartialUpdates: true, Samples: 2}
+	cfg := pipeline.Config{Reading: structure.Reading{Partial: true}, Samples: 2}
 	partial, whole := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 2})
 	histories := make([]*pipeline.History, 3) // by the schema, of changes and of all; by name, of changes
 	for i := range histories {
-		c := pipeline.HistoryConfig{Features: m.Encoder.In(), Schema: m.Schema, Partial: i != 1}
+		c := pipeline.HistoryConfig{Features: m.Encoder.In(), Schema: m.Schema, Settings: pipeline.Config{Reading: structure.Reading{Partial: i != 1}}}
 		if i == 2 {
 			c.Schema = nil
 		}
@@ -50,7 +51,7 @@ func TestPartialUpdates(t *testing.T) {
 		if x.Chain != y.Chain || len(x.Predictions) != len(y.Predictions) {
 			t.Fatalf("window %d: the chains differ", number)
 		}
-		if d := cmp.Diff(y.Attributes, x.Attributes); d != "" {
+		if d := cmp.Diff(y.Odd.Attributes, x.Odd.Attributes); d != "" {
 			t.Fatalf("window %d: counted of whole events and of changes\n%s", number, d)
 		}
 		if number%9 == 4 {

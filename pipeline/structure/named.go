@@ -110,7 +110,7 @@ func (n *inputs) encodeNamed(node *event.Node) (gnn.Vector, error) {
 func (n *inputs) count(out *event.Outcome) {
 	if n.named != nil {
 		if t := n.named.TakeTally(); t.Rows > 0 {
-			out.Attributes = (*event.Attributes)(&t)
+			out.Odd.Attributes = (*event.Attributes)(&t)
 		}
 	}
 }

@@ -41,19 +41,30 @@ type pending interface {
 
 // Config is what nodes need to know of a model and its settings.
 type Config struct {
-	Encoder         gnn.Encoder
-	Normalizer      *gnn.Normalizer
-	Schema          *attributes.Schema // nil where features are numbers
-	Classes         int                // number of labels that a node may have
-	Names           []string           // of classes, for labels that keys tell of
-	MaxWaitingEdges int
-	Kinds           gnn.EdgeKinds // that the encoder tells apart, nil for none
-	PartialUpdates  bool          // see [pipeline.Config]
-	Readout         *gnn.Readout  // of a model of graphs, or nil
-	Keep            Keep
-	FirstReading    bool // likewise
+	Encoder      gnn.Encoder
+	Normalizer   *gnn.Normalizer
+	Schema       *attributes.Schema // nil where features are numbers
+	Classes      int                // number of labels that a node may have
+	Names        []string           // of classes, for labels that keys tell of
+	Kinds        gnn.EdgeKinds      // that the encoder tells apart, nil for none
+	Readout      *gnn.Readout       // of a model of graphs, or nil
+	WaitingEdges int                // at most
+	Reading      Reading
+	Keep         Keep
 	// KeepsNames accepts features by name as they are, for followers that need no vectors.
 	KeepsNames bool
+}
+
+// Reading is how events are read.
+type Reading struct {
+	// Map is how the records of the inputs become events, "" for our own format. The engine
+	// does not use it; what it steps depends on it.
+	Map string
+	// First says that events are read as by 1.0.0: a ledger that it began says nothing else.
+	First bool
+	// Partial says that an event with features by name changes those that it names, and
+	// leaves the others of its node as they are. It has no effect on a model without a schema.
+	Partial bool
 }
 
 // New returns an empty graph. Of predictions that wait, p says which.
@@ -66,13 +77,13 @@ func New(cfg Config, graph *gnn.Graph, p pending) *Nodes {
 	}
 	if cfg.Schema != nil {
 		in.named = attributes.NewEncoder(cfg.Schema)
-		in.named.First = cfg.FirstReading
-		if cfg.PartialUpdates {
+		in.named.First = cfg.Reading.First
+		if cfg.Reading.Partial {
 			ids.kept = &kept{}
 		}
 	}
-	waiting := newWaitingEdges(cfg.MaxWaitingEdges)
-	kinds := newMarks(cfg.Kinds, cfg.MaxWaitingEdges, graph, ids)
+	waiting := newWaitingEdges(cfg.WaitingEdges)
+	kinds := newMarks(cfg.Kinds, cfg.WaitingEdges, graph, ids)
 	edges := &links{
 		graph: graph, numbers: ids, followers: follow, waiting: waiting, kinds: kinds,
 		removals: removals{last: make(map[ends]removal)},

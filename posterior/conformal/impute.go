@@ -40,7 +40,7 @@ func (p *Predictor) Impute(rows Rows) {
 		for row := p.row(rows, i); class < len(row)-1 && left >= row[class]; class++ {
 			left -= row[class]
 		}
-		c := &p.cells[p.index(int32(class))]
+		c := &p.cells[p.index(class)]
 		c.add(imputedRow{rows.ID[i], score(p.row(rows, i)[class])})
 		c.prune(&p.cfg, len(c.window), p.through)
 		c.setThreshold()

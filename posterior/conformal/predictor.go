@@ -17,6 +17,10 @@ type Config struct {
 	// so that coverage holds within each class. A class is in every set until 1/α - 1
 	// labels of it have come.
 	PerClass bool
+	// Floor α' ≥ α, 0 for none, gives each class a threshold beside that of all: the share of its labels that sets may miss. A
+	// class is in a set if either threshold lets it in, so that rare classes are covered at 1 - α' and all labels at 1 - α; and
+	// the most probable class is in every set. A class has its threshold from [floorLabels] labels on.
+	Floor float64
 
 	Window int // scores kept for each threshold
 	// Rate > 0 is the step γ of the level for a label, such as 0.001. If Rate times the
@@ -48,6 +52,8 @@ func (c Config) Validate() error {
 	var r check.Remedies
 	r.Unless(c.Classes > 1, "classes %d: give 2 or more", c.Classes)
 	r.Unless(c.Alpha > 0 && c.Alpha <= 0.5, "alpha %v: give the share of labels to miss, such as 0.1", c.Alpha)
+	r.Unless(c.Floor == 0 || c.Floor >= c.Alpha && c.Floor < 1 && !c.PerClass,
+		"floor %v: give 0, or a share of each class's labels to miss that is alpha or more, without thresholds per class alone", c.Floor)
 	r.Unless(c.Window > 0 && float64(c.Window)*c.Alpha >= 3, "window %d: give at least 3/alpha, such as 500", c.Window)
 	r.Unless(float64(c.Window)*float64(c.thresholds()) <= maxScores,
 		"window %d of %d thresholds: keep the product at %d or less", c.Window, c.thresholds(), maxScores)
@@ -59,11 +65,17 @@ func (c Config) Validate() error {
 
 // thresholds returns the number of thresholds.
 func (c Config) thresholds() int {
-	if c.PerClass {
+	switch {
+	case c.PerClass:
 		return c.Classes
+	case c.Floor > 0:
+		return 1 + c.Classes
 	}
 	return 1
 }
+
+// floorLabels is the number of labels from which on a class has a floor: fewer say little of its scores.
+const floorLabels = 20
 
 // Rows are predictions as they were served.
 type Rows struct {
@@ -84,7 +96,7 @@ type Rows struct {
 // sets. Two goroutines must not use a Predictor at once.
 type Predictor struct {
 	cfg   Config
-	cells []cell // one, or C with PerClass
+	cells []cell // one, C with PerClass, or with Floor one and then C
 	// through is 1 + the largest ID of a row that has a label.
 	through uint64
 }
@@ -97,9 +109,17 @@ func New(cfg Config) *Predictor {
 	}
 	p := &Predictor{cfg: cfg, cells: make([]cell, cfg.thresholds())}
 	for i := range p.cells {
-		p.cells[i] = cell{threshold: math.Inf(1), level: cfg.Alpha}
+		p.cells[i] = p.empty(i)
 	}
 	return p
+}
+
+// empty returns the cell of an index before the first label.
+func (p *Predictor) empty(i int) cell {
+	if p.cfg.Floor > 0 && i > 0 {
+		return cell{alpha: p.cfg.Floor, threshold: math.Inf(-1), level: p.cfg.Floor, least: floorLabels}
+	}
+	return cell{alpha: p.cfg.Alpha, threshold: math.Inf(1), level: p.cfg.Alpha}
 }
 
 // Sets returns the set of every row.
@@ -110,13 +130,39 @@ func (p *Predictor) Sets(rows Rows) []set {
 	sets := make([]set, n)
 	for i := range sets {
 		sets[i] = bits[i*words : (i+1)*words : (i+1)*words]
-		for c, prob := range p.row(rows, i) {
-			if score(prob) <= p.cells[p.index(int32(c))].threshold {
+		row := p.row(rows, i)
+		for c, top := 0, likeliest(row); c < len(row); c++ {
+			if p.holds(p.needs(row, c, top), c) {
 				sets[i].add(c)
 			}
 		}
 	}
 	return sets
+}
+
+// needs returns the score that the threshold of all must reach for a row's set to hold the class: 0 if its floor lets it in, or
+// if it is the likeliest class of the row and there are floors.
+func (p *Predictor) needs(row []float64, class, likeliest int) float64 {
+	s := score(row[class])
+	if p.cfg.Floor > 0 && (class == likeliest || s <= p.cells[1+class].threshold) {
+		return 0
+	}
+	return s
+}
+
+// holds reports whether the threshold reaches what the class needs.
+func (p *Predictor) holds(needs float64, class int) bool {
+	return needs <= p.cells[p.index(class)].threshold || p.cfg.Floor > 0 && needs == 0
+}
+
+// likeliest returns the class of the largest probability, the first of equals.
+func likeliest(row []float64) (class int) {
+	for c, p := range row {
+		if p > row[class] {
+			class = c
+		}
+	}
+	return class
 }
 
 // Learn updates the thresholds with labelled rows, in order. covered reports for each
@@ -129,8 +175,9 @@ func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 		panic(fmt.Sprintf("conformal: covered for %d of %d rows", len(covered), n))
 	}
 	for i := range n {
-		c, of := &p.cells[p.index(labels[i])], score(p.row(rows, i)[labels[i]])
-		held := of <= c.threshold
+		row, y := p.row(rows, i), int(labels[i])
+		needs := p.needs(row, y, likeliest(row))
+		held := p.holds(needs, y)
 		if covered != nil {
 			held = covered[i]
 		}
@@ -141,7 +188,10 @@ func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 		if p.cfg.Impute > 0 && len(rows.ID) == n {
 			p.through = max(p.through, rows.ID[i]+1)
 		}
-		c.learn(&p.cfg, of, held, rate, p.through)
+		p.cells[p.index(y)].learn(&p.cfg, needs, held, rate, p.through)
+		if p.cfg.Floor > 0 {
+			p.cells[1+y].learn(&p.cfg, score(row[y]), held, rate, p.through)
+		}
 	}
 }
 
@@ -170,10 +220,10 @@ func (p *Predictor) row(rows Rows, i int) []float64 {
 	return rows.Probs[i*p.cfg.Classes : (i+1)*p.cfg.Classes]
 }
 
-// index returns the index of the cell of a class.
-func (p *Predictor) index(class int32) int {
+// index returns the index of the cell of a class, beside its floor.
+func (p *Predictor) index(class int) int {
 	if p.cfg.PerClass {
-		return int(class)
+		return class
 	}
 	return 0
 }
@@ -193,8 +243,10 @@ func (p *Predictor) draw(id uint64) float64 {
 
 // cell is one threshold and the scores that it is computed from.
 type cell struct {
+	alpha     float64 // the share of labels to miss
 	threshold float64
 	level     float64 // the miss rate of the quantile, in [α/3, 2α]
+	least     int     // labels before which the threshold lets nothing in
 
 	window []float64 // the latest scores of labels; a ring from next once it is full
 	next   int       // index of the oldest score once the window is full
@@ -206,9 +258,9 @@ type cell struct {
 // the label.
 func (c *cell) learn(cfg *Config, score float64, held bool, rate float64, through uint64) {
 	// While there are too few scores for a finite threshold, every set is full.
-	if !math.IsInf(quantile(cfg.Alpha, c.sorted, c.sortedImputed), 1) {
-		c.level -= float64(rate * miss(held, cfg.Alpha))
-		c.level = min(max(c.level, cfg.Alpha/3), 2*cfg.Alpha)
+	if !math.IsInf(quantile(c.alpha, c.sorted, c.sortedImputed), 1) {
+		c.level -= float64(rate * miss(held, c.alpha))
+		c.level = min(max(c.level, c.alpha/3), 2*c.alpha)
 	}
 	c.push(cfg, score)
 	c.prune(cfg, len(c.window), through)
@@ -240,7 +292,11 @@ func (c *cell) push(cfg *Config, score float64) {
 }
 
 // setThreshold recomputes the threshold.
-func (c *cell) setThreshold() { c.threshold = quantile(c.level, c.sorted, c.sortedImputed) }
+func (c *cell) setThreshold() {
+	if len(c.window) >= c.least {
+		c.threshold = quantile(c.level, c.sorted, c.sortedImputed)
+	}
+}
 
 // quantile returns the ⌈(n+1)(1-α)⌉-th smallest of the n scores of two sorted lists together
 // (Vovk, Gammerman & Shafer 2005). It is infinite if n is less than that, +Inf for α ≤ 0 and

@@ -42,7 +42,7 @@ func threshold(scores []float64, alpha float64) float64 {
 // calibrate adds the scores of labelled rows that were not served: levels do not change.
 func (p *Predictor) calibrate(rows Rows, labels []int32) {
 	for i, y := range labels {
-		c := &p.cells[p.index(y)]
+		c := &p.cells[p.index(int(y))]
 		c.push(&p.cfg, score(p.row(rows, i)[y]))
 		c.setThreshold()
 	}
@@ -98,6 +98,38 @@ func TestCoverageWithin(t *testing.T) {
 		}
 		if within := math.Abs(by[0].Rate()-.9) < .04 && math.Abs(by[1].Rate()-.9) < .04; within != perClass {
 			t.Errorf("per class %v: coverage of the classes %.3f and %.3f, want both near .9: %v", perClass, by[0].Rate(), by[1].Rate(), perClass)
+		}
+	}
+}
+
+// TestFloors: where one class in fifty is hard, one threshold at .9 leaves it uncovered and some sets empty. With floors no set
+// is empty, each class is covered at .85 or more, and no more classes are in the sets than that takes.
+func TestFloors(t *testing.T) {
+	for _, floor := range []float64{0, 0.15} {
+		cfg := DefaultConfig(2)
+		cfg.Floor = floor
+		p, rng := New(cfg), rand.New(rand.NewPCG(1, 2))
+		var by [2]Coverage
+		empty := 0
+		for range 20000 {
+			y, prob := int32(0), 0.9+0.1*rng.Float64()
+			if rng.IntN(50) == 0 {
+				y, prob = 1, 0.7+0.3*rng.Float64()
+			}
+			rows, labels := Rows{Probs: []float64{prob, 1 - prob}}, []int32{y}
+			set := p.Sets(rows)[0]
+			covered := by[y].Add(set, y)
+			if set.size() == 0 {
+				empty++
+			}
+			p.Learn(rows, labels, []bool{covered})
+		}
+		size := (by[0].MeanSize()*float64(by[0].Rows) + by[1].MeanSize()*float64(by[1].Rows)) / 20000
+		if floor == 0 && (by[1].Rate() > 0.1 || empty == 0) {
+			t.Errorf("one threshold covers the rare class at %.2f, with %d empty sets: the test proves nothing", by[1].Rate(), empty)
+		}
+		if floor > 0 && (by[0].Rate() < 0.999 || by[1].Rate() < 0.8 || empty > 0 || size > 1.7) {
+			t.Errorf("floors cover the classes at %.2f and %.2f, with %d empty sets of %.2f classes", by[0].Rate(), by[1].Rate(), empty, size)
 		}
 	}
 }
@@ -158,14 +190,16 @@ func TestServedMissesRaiseTheThreshold(t *testing.T) {
 	}
 }
 
-// configs are configurations with one threshold and with many.
+// configs are configurations with one threshold, with many, and with floors.
 func configs() (all []Config) {
 	for _, perClass := range []bool{false, true} {
 		cfg := DefaultConfig(2)
 		cfg.PerClass, cfg.Window = perClass, 50
 		all = append(all, cfg)
 	}
-	return all
+	floor := DefaultConfig(2)
+	floor.Floor, floor.Window = 0.15, 50
+	return append(all, floor)
 }
 
 // TestStateResumes: a predictor whose state is saved and restored after every batch gives

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 
-	"github.com/gvbll/gvbll/posterior/internal/check"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // adwinConfig holds the constants of ADWIN.
@@ -144,51 +144,42 @@ func (a *ADWIN) changed() bool {
 	return false
 }
 
-// AppendState appends done, tick, the window's sums, and the length and buckets of every
-// row.
-func (a *ADWIN) AppendState(b []byte) []byte {
-	b = appendFlag(b, a.done)
-	b = appendCount(b, a.tick)
-	b = appendNumbers(b, a.sum.total, a.sum.squares)
-	b = appendCount(b, uint64(len(a.rows)))
-	for _, row := range a.rows {
-		b = appendCount(b, uint64(len(row)))
-		for _, x := range row {
-			b = appendNumbers(b, x.total, x.squares)
-		}
+// AppendState appends the whole state to b as canonical bytes.
+func (a *ADWIN) AppendState(b []byte) []byte { return words.Append(b, a.state) }
+
+// SetState reads what AppendState wrote. On an error the state is as it was.
+func (a *ADWIN) SetState(b []byte) error {
+	next := ADWIN{cfg: a.cfg}
+	if err := words.Read(b, next.state); err != nil {
+		return err
 	}
-	return b
+	*a = next
+	return nil
 }
 
 // maxRows keeps the number of values within 63 bits.
 const maxRows = 56
 
-// SetState reads what AppendState wrote.
-func (a *ADWIN) SetState(b []byte) error {
-	r := reader{rest: b}
-	next := ADWIN{cfg: a.cfg, done: r.flag(), tick: r.count(), sum: bucket{r.number(), r.number()}}
-	rows := r.count()
-	ok := rows <= maxRows && check.Finite(next.sum.total, next.sum.squares)
-	for i := uint64(0); ok && i < rows; i++ {
-		n := r.count()
-		if ok = n <= uint64(a.cfg.MaxBuckets) && r.holds(2*n); !ok {
-			break
-		}
-		row := make([]bucket, n)
-		for k := range row {
-			row[k] = bucket{r.number(), r.number()}
-			ok = ok && check.Finite(row[k].total, row[k].squares)
-		}
-		next.n += n << i
-		next.rows = append(next.rows, row)
+func (a *ADWIN) state(s *words.Stream) {
+	s.Flag(&a.done, "whether the mean has changed")
+	s.Uint(&a.tick)
+	s.Float(&a.sum.total)
+	s.Float(&a.sum.squares)
+	rows := len(a.rows)
+	if s.Below(&rows, maxRows+1, "rows"); s.Reads {
+		a.rows = make([][]bucket, rows)
 	}
-	if err := r.end(); r.short || ok && err != nil {
-		return errLength
+	for i := range a.rows {
+		n := len(a.rows[i])
+		if s.Below(&n, a.cfg.MaxBuckets+1, "buckets"); s.Reads {
+			a.rows[i], a.n = make([]bucket, n), a.n+uint64(n)<<i
+		}
+		for k := range a.rows[i] {
+			s.Float(&a.rows[i][k].total)
+			s.Float(&a.rows[i][k].squares)
+		}
 	}
 	// drop needs a last row that is not empty and n ≤ tick.
-	if !ok || rows > 0 && len(next.rows[rows-1]) == 0 || next.n > next.tick {
-		return errValue
-	}
-	*a = next
-	return nil
+	s.Check(rows == 0 || len(a.rows[rows-1]) > 0, "the last of %d rows is empty", rows)
+	s.Check(a.n <= a.tick, "%d values of %d", a.n, a.tick)
 }

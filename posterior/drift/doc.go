@@ -9,7 +9,6 @@
 //	adwin.go    mean of a window that grows while nothing changes
 //	mmd.go      two-sample test by a kernel
 //	monitor.go  accuracy and calibration error before labels
-//	state.go    state as bytes
 //
 // Results depend only on the configuration and the values added, and have the same
 // bits on every machine: sums run in one order, products are rounded before they are

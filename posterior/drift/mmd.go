@@ -8,7 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 
-	"github.com/gvbll/gvbll/posterior/internal/check"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // mmdConfig holds the constants of an MMD.
@@ -244,65 +244,63 @@ func (m *MMD) fit() base {
 	return b
 }
 
-// AppendState appends done, far and the latest comparison, and then either the rows of an
-// unfinished reference, or mean, threshold and 1/σ of a full one and the
-// unfinished block.
-func (m *MMD) AppendState(b []byte) []byte {
-	b = appendFlag(b, m.done)
-	b = appendCount(b, m.far)
-	b = appendCount(b, m.last.Blocks)
-	b = appendNumbers(b, m.last.MMD, m.last.Threshold)
-	full := m.base.mean != nil
-	b = appendFlag(b, full)
-	if !full {
-		b = appendCount(b, uint64(len(m.reference)))
-		for _, row := range m.reference {
-			for _, x := range row {
-				b = appendNumbers(b, float64(x))
-			}
-		}
-		return b
-	}
-	b = appendNumbers(b, m.base.mean...)
-	b = appendNumbers(b, m.base.threshold, m.base.scale)
-	b = appendCount(b, uint64(m.rows))
-	return appendNumbers(b, m.block...)
-}
+// AppendState appends the whole state to b as canonical bytes.
+func (m *MMD) AppendState(b []byte) []byte { return words.Append(b, m.state) }
 
-// SetState reads what AppendState wrote.
+// SetState reads what AppendState wrote. On an error the state is as it was.
 func (m *MMD) SetState(b []byte) error {
-	r := &reader{rest: b}
 	next := *m
 	next.reference, next.base, next.block, next.rows = nil, base{}, make([]float64, len(m.block)), 0
-	next.done = r.flag()
-	next.far = r.count()
-	next.last = comparison{r.count(), r.number(), r.number()}
-	ok := check.Finite(next.last.MMD, next.last.Threshold) && next.far <= uint64(m.cfg.InARow)
-	if full := r.flag(); full {
-		next.base = base{r.numbers(len(m.block)), r.number(), r.number()}
-		rows := r.count()
-		next.rows = int(min(rows, uint64(m.cfg.Block)))
-		copy(next.block, r.numbers(len(m.block)))
-		ok = ok && rows < uint64(m.cfg.Block) && next.base.scale > 0 &&
-			check.Finite(next.base.threshold, next.base.scale) && check.Finite(next.base.mean...) && check.Finite(next.block...)
-	} else {
-		n := r.count()
-		ok = ok && n < uint64(m.cfg.Reference) && !next.done && r.holds(n*uint64(m.cfg.Dim))
-		for i := uint64(0); ok && i < n; i++ {
-			x := make([]float32, m.cfg.Dim)
-			for j, wide := range r.numbers(len(x)) {
-				x[j] = float32(wide)
-				ok = ok && check.Finite(wide) && float64(x[j]) == wide
-			}
-			next.reference = append(next.reference, x)
-		}
-	}
-	if err := r.end(); r.short || ok && err != nil {
-		return errLength
-	}
-	if !ok {
-		return errValue
+	if err := words.Read(b, next.state); err != nil {
+		return err
 	}
 	*m = next
 	return nil
+}
+
+// state declares either the rows of an unfinished reference, or a full one and the unfinished block.
+func (m *MMD) state(s *words.Stream) {
+	s.Flag(&m.done, "whether there is a drift")
+	s.Uint(&m.far)
+	s.Check(m.far <= uint64(m.cfg.InARow), "%d blocks in a row of %d", m.far, m.cfg.InARow)
+	s.Uint(&m.last.Blocks)
+	s.Float(&m.last.MMD)
+	s.Float(&m.last.Threshold)
+	full := m.base.mean != nil
+	if s.Flag(&full, "whether the reference is full"); !full {
+		s.Check(!m.done, "a drift from a reference that is not full")
+		m.stateOfReference(s)
+		return
+	}
+	if s.Reads {
+		m.base.mean = make([]float64, m.cfg.Features)
+	}
+	s.Floats(m.base.mean)
+	s.Float(&m.base.threshold)
+	s.Float(&m.base.scale)
+	s.Check(m.base.scale > 0, "the scale is %v", m.base.scale)
+	s.Below(&m.rows, m.cfg.Block, "rows of a block")
+	s.Floats(m.block)
+}
+
+func (m *MMD) stateOfReference(s *words.Stream) {
+	n := len(m.reference)
+	if s.Below(&n, m.cfg.Reference, "rows of a reference"); s.Reads {
+		m.reference = nil
+	}
+	for i := range n {
+		if s.Reads {
+			if !s.Holds(m.cfg.Dim) {
+				return
+			}
+			m.reference = append(m.reference, make([]float32, m.cfg.Dim))
+		}
+		for j, x := range m.reference[i] {
+			wide := float64(x)
+			if s.Float(&wide); s.Reads {
+				m.reference[i][j] = float32(wide)
+				s.Check(float64(float32(wide)) == wide, "an element is %v", wide)
+			}
+		}
+	}
 }

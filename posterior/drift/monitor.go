@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/posterior/calibration"
-	"github.com/gvbll/gvbll/posterior/internal/check"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 const (
@@ -111,31 +111,26 @@ func (m *Monitor) Measures() (out measures) {
 }
 
 // AppendState appends the whole state to b as canonical bytes.
-func (m *Monitor) AppendState(b []byte) []byte {
-	for _, bins := range [...]*[calibration.BinCount]fading{&m.served, &m.realised} {
-		for _, f := range bins {
-			b = appendNumbers(b, f.count, f.correct, f.confidence)
-		}
-	}
-	return b
-}
+func (m *Monitor) AppendState(b []byte) []byte { return words.Append(b, m.state) }
 
 // SetState reads what AppendState wrote. On an error the state is as it was.
 func (m *Monitor) SetState(b []byte) error {
-	r, next, ok := reader{rest: b}, Monitor{}, true
-	for _, bins := range [...]*[calibration.BinCount]fading{&next.served, &next.realised} {
-		for i := range bins {
-			f := fading{r.number(), r.number(), r.number()}
-			ok = ok && check.Finite(f.count, f.correct, f.confidence) && f.count >= 0
-			bins[i] = f
-		}
-	}
-	if err := r.end(); err != nil {
+	var next Monitor
+	if err := words.Read(b, next.state); err != nil {
 		return err
-	}
-	if !ok {
-		return errValue
 	}
 	*m = next
 	return nil
+}
+
+func (m *Monitor) state(s *words.Stream) {
+	for _, bins := range [...]*[calibration.BinCount]fading{&m.served, &m.realised} {
+		for i := range bins {
+			f := &bins[i]
+			s.Float(&f.count)
+			s.Float(&f.correct)
+			s.Float(&f.confidence)
+			s.Check(f.count >= 0, "%v rows", f.count)
+		}
+	}
 }

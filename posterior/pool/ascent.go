@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/gnn/kernel/double"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // ascent is dual coordinate ascent (Shalev-Shwartz & Zhang 2013), for many columns. Row i has probabilities q_i, and
@@ -166,8 +167,6 @@ func (a *ascent) sweep(rows, work int, logRates []float64) {
 	}
 }
 
-func (a *ascent) appendState(s *writer) { a.rows.appendRows(s) }
-
-func (a *ascent) readState(r *reader) {
-	a.rows.readRows(r, a.weights.columns, a.weights.n*a.weights.classes)
+func (a *ascent) state(s *words.Stream) {
+	a.rows.state(s, a.weights.columns, a.weights.n*a.weights.classes)
 }

@@ -3,6 +3,7 @@ package pool
 import (
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // bayes is multinomial naive Bayes. With N_jc = Σ x_vj over the labelled nodes v of
@@ -101,28 +102,23 @@ func (b *bayes) takeOver(from classifier, _ float64) {
 	b.refreshLogs()
 }
 
-func (b *bayes) appendState(s *writer) {
-	s.uint(b.version)
-	s.floats(b.total)
-	s.floats(b.counts)
+func (b *bayes) state(s *words.Stream) {
+	s.Uint(&b.version)
+	s.Counts(b.total)
+	if s.Counts(b.counts); s.Reads {
+		b.refreshLogs()
+	}
 }
 
-func (b *bayes) appendChange(s *writer) {
-	s.uint(b.version)
-	s.floats(b.total)
+func (b *bayes) change(s *words.Stream) {
+	s.Put(b.version)
+	s.Floats(b.total)
 	var d digest
 	for _, j := range b.changed.list {
 		d.uint(uint64(j))
 		d.floats(b.row(int(j)))
 	}
-	s.uint(uint64(d))
-}
-
-func (b *bayes) readState(r *reader) {
-	b.version = r.uint()
-	r.counts(b.total)
-	r.counts(b.counts)
-	b.refreshLogs()
+	s.Put(uint64(d))
 }
 
 // row returns the counts of feature j.

@@ -86,15 +86,7 @@ func (s *sparseMatrix) reset() {
 // appendUnit appends row i of f, scaled to unit length, to the unfinished row, in
 // the head's columns from offset on.
 func (s *sparseMatrix) appendUnit(f *Features, i, d, offset int) {
-	index, value := f.entries(i, d, &s.buffer)
-	var square float64
-	for _, x := range value {
-		square += float64(float64(x) * float64(x))
-	}
-	if square == 0 {
-		return
-	}
-	by := 1 / math.Sqrt(square)
+	index, value, by := f.unit(i, d, &s.buffer)
 	for k, j := range index {
 		s.append(j+int32(offset), float64(value[k])*by)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // fitted is softmax regression that is kept at its optimum on labelled rows:
@@ -46,9 +47,8 @@ type solver interface {
 	begin(paid int)
 	isPaid() bool
 	work(logRates []float64) digest
-	// The state has the rows, and not the weights.
-	appendState(w *writer)
-	readState(r *reader)
+	// state declares the rows, and not the weights.
+	state(s *words.Stream)
 }
 
 // fittedWeights are what a fitted head predicts with.
@@ -327,9 +327,9 @@ func (f *fitted) takeOver(from classifier, _ float64) {
 	if f.classes != old.classes { // its columns are others
 		return
 	}
-	var s writer
-	old.appendState(&s)
-	f.readState(&reader{b: s.b})
+	var s words.Stream
+	old.state(&s)
+	f.state(&words.Stream{B: s.B, Reads: true})
 }
 
 func (f *fitted) twin() classifier {
@@ -338,33 +338,26 @@ func (f *fitted) twin() classifier {
 	return &t
 }
 
-func (f *fitted) appendChange(s *writer) {
-	s.uint(f.version)
-	s.floats(f.score)
-	s.floats(f.weights.offset[:f.classes])
-	s.uint(uint64(f.changed))
+func (f *fitted) change(s *words.Stream) {
+	s.Put(f.version)
+	s.Floats(f.score)
+	s.Floats(f.weights.offset[:f.classes])
+	s.Put(uint64(f.changed))
 }
 
-func (f *fitted) appendState(s *writer) {
-	f.weights.appendServing(s)
-	s.uint(f.version)
-	s.floats(f.score)
-	s.floats(f.phi.degree)
-	s.floats(f.mass)
-	f.weights.eachOther(s.floats)
-	f.phi.eachScale(s.floats)
-	f.solver.appendState(s)
-}
-
-func (f *fitted) readState(r *reader) {
-	f.weights.readServing(r)
-	f.version = r.uint()
-	r.floats(f.score)
-	r.floats(f.phi.degree)
-	r.counts(f.mass)
-	f.weights.eachOther(r.floats)
-	f.phi.eachScale(r.floats)
-	f.solver.readState(r)
+func (f *fitted) state(s *words.Stream) {
+	f.weights.serve(s)
+	s.Uint(&f.version)
+	s.Floats(f.score)
+	s.Floats(f.phi.degree)
+	s.Counts(f.mass)
+	for k := range f.weights.w {
+		if k != f.weights.serving() {
+			f.weights.each(k, s.Floats)
+		}
+	}
+	f.phi.eachScale(s.Floats)
+	f.solver.state(s)
 }
 
 // each visits the weights of strength k.
@@ -374,30 +367,14 @@ func (w *fittedWeights) each(k int, visit func([]float64)) {
 	}
 }
 
-// eachOther visits the weights that do not serve.
-func (w *fittedWeights) eachOther(visit func([]float64)) {
-	for k := range w.w {
-		if k != w.serving() {
-			w.each(k, visit)
-		}
-	}
-}
-
-// appendServing appends the weights that serve.
-func (w *fittedWeights) appendServing(s *writer) {
-	s.uint(uint64(w.first))
-	s.uint(uint64(w.serving()))
-	s.floats(w.offset[:w.classes])
-	w.each(w.serving(), s.floats)
-}
-
-func (w *fittedWeights) readServing(r *reader) {
-	first := int(r.below(len(w.strengths)-len(w.w)+1, "a strength"))
-	best := int(r.below(len(w.w), "a strength"))
-	if r.err != nil {
+// serve declares the weights that serve.
+func (w *fittedWeights) serve(s *words.Stream) {
+	first, best := w.first, w.serving()
+	s.Below(&first, len(w.strengths)-len(w.w)+1, "a strength")
+	if s.Below(&best, len(w.w), "a strength"); s.Err != nil {
 		return
 	}
 	w.first, w.best = first, first+best
-	r.floats(w.offset[:w.classes])
-	w.each(best, r.floats)
+	s.Floats(w.offset[:w.classes])
+	w.each(best, s.Floats)
 }

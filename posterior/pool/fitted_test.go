@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // rareRows returns n rows of eight numbers, of which two say how likely class 1 is: some two in a hundred.
@@ -184,23 +186,23 @@ func stateIsChecked(t *testing.T, scale scale) {
 	f := newFitted(cfg, rareShape)
 	training, more := rareRows(rng, 30), rareRows(rng, 5)
 	f.train(&training)
-	var whole writer
-	f.appendState(&whole)
+	var whole words.Stream
+	f.state(&whole)
 	same := newFitted(cfg, rareShape)
-	same.readState(&reader{b: whole.b})
+	same.state(&words.Stream{B: whole.B, Reads: true})
 	f.learn(&more, 1)
 	same.learn(&more, 1)
-	var a, b writer
-	f.appendState(&a)
-	same.appendState(&b)
-	if !bytes.Equal(a.b, b.b) {
+	var a, b words.Stream
+	f.state(&a)
+	same.state(&b)
+	if !bytes.Equal(a.B, b.B) {
 		t.Error("a restored head learns other weights")
 	}
-	for at := 0; at < len(whole.b); at += 5 {
-		for _, broken := range [][]byte{whole.b[:at], append(append(slices.Clone(whole.b[:at]), 0xff), whole.b[at+1:]...)} {
+	for at := 0; at < len(whole.B); at += 5 {
+		for _, broken := range [][]byte{whole.B[:at], append(append(slices.Clone(whole.B[:at]), 0xff), whole.B[at+1:]...)} {
 			other := newFitted(cfg, rareShape)
-			r := &reader{b: broken}
-			if other.readState(r); r.err == nil && len(r.b) == 0 {
+			r := &words.Stream{B: broken, Reads: true}
+			if other.state(r); r.Err == nil && len(r.B) == 0 {
 				other.learn(&more, 1)
 			}
 		}

@@ -16,12 +16,11 @@ import (
 // them can tell that a share of labels means one thing at a node of two neighbours and another at
 // a hub. What is drawn depends on the numbers of columns alone.
 type interactions struct {
-	mean    []float64 // m
-	inverse []float64 // 1/σ, 1 where σ is 0
-	reads   int       // columns that each reads
-	index   []int32   // of these, n × reads
-	weight  []float64 // w there, in periods
-	phase   []float64 // b, in periods
+	moments
+	reads  int       // columns that each reads
+	index  []int32   // of these, n × reads
+	weight []float64 // w there, in periods
+	phase  []float64 // b, in periods
 }
 
 // Constants of interactions. Reading 2 to 16 columns did about equally well, and so did bandwidths
@@ -34,13 +33,7 @@ const (
 
 // newInteractions returns n interactions of that many columns.
 func newInteractions(n, columns int) *interactions {
-	x := &interactions{
-		mean: make([]float64, columns), inverse: make([]float64, columns),
-		reads: min(columns, interactionReads),
-	}
-	for j := range x.inverse {
-		x.inverse[j] = 1
-	}
+	x := &interactions{moments: newMoments(columns), reads: min(columns, interactionReads)}
 	rng := rand.New(rand.NewPCG(1, uint64(columns)))
 	most := bandwidth / (2 * math.Pi) * math.Sqrt(3/float64(x.reads))
 	for range n {
@@ -61,22 +54,5 @@ func (x *interactions) write(dst, u []float64) {
 			t += float64(x.weight[at+i] * max(-maxDeviation, min(maxDeviation, (u[j]-x.mean[j])*x.inverse[j])))
 		}
 		dst[k] = size * (float64(4*math.Abs(t-math.Floor(t)-0.5)) - 1)
-	}
-}
-
-// fit sets m and σ from n rows; row returns u of one.
-func (x *interactions) fit(n int, row func(i int) []float64) {
-	square := make([]float64, len(x.mean))
-	for i := range n {
-		for j, u := range row(i) {
-			d := u - x.mean[j]
-			x.mean[j] += d / float64(i+1)
-			square[j] += float64(d * (u - x.mean[j]))
-		}
-	}
-	for j := range x.inverse {
-		if sd := math.Sqrt(square[j] / float64(max(n, 1))); sd > 0 {
-			x.inverse[j] = 1 / sd
-		}
 	}
 }

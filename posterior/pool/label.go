@@ -4,6 +4,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // label predicts from the labels around a node. H, C × C, counts how often a node
@@ -125,18 +126,14 @@ func (l *label) takeOver(from classifier, _ float64) {
 	l.refreshLogs()
 }
 
-func (l *label) appendState(s *writer) {
-	s.uint(l.version)
-	s.floats(l.h)
+func (l *label) state(s *words.Stream) {
+	s.Uint(&l.version)
+	if s.Positives(l.h, "an entry of the compatibility matrix"); s.Reads {
+		l.refreshLogs()
+	}
 }
 
-func (l *label) appendChange(s *writer) { l.appendState(s) }
-
-func (l *label) readState(r *reader) {
-	l.version = r.uint()
-	r.positives(l.h, "an entry of the compatibility matrix")
-	l.refreshLogs()
-}
+func (l *label) change(s *words.Stream) { l.state(s) }
 
 // vote predicts the share of each class among a node's labelled neighbours,
 //
@@ -193,14 +190,9 @@ func (v *vote) learn(b *Batch, _ float64) posterior.Report {
 // takeOver takes over all counts.
 func (v *vote) takeOver(from classifier, _ float64) { copy(v.counts, from.(*vote).counts) }
 
-func (v *vote) appendState(s *writer) {
-	s.uint(v.version)
-	s.floats(v.counts)
+func (v *vote) state(s *words.Stream) {
+	s.Uint(&v.version)
+	s.Positives(v.counts, "a count")
 }
 
-func (v *vote) appendChange(s *writer) { v.appendState(s) }
-
-func (v *vote) readState(r *reader) {
-	v.version = r.uint()
-	r.positives(v.counts, "a count")
-}
+func (v *vote) change(s *words.Stream) { v.state(s) }

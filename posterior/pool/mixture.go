@@ -3,6 +3,7 @@ package pool
 import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // mixture averages the probabilities of experts, which are the pool's two products, then its
@@ -152,11 +153,8 @@ func (m *mixture) takeOver(from *mixture, keep float64) {
 	m.discount(keep)
 }
 
-func (m *mixture) appendState(s *writer) { s.floats(m.score) }
-
-func (m *mixture) readState(r *reader) {
-	r.floats(m.score)
-	if r.err == nil {
+func (m *mixture) state(s *words.Stream) {
+	if s.Floats(m.score); s.Reads && s.Err == nil {
 		m.weigh()
 	}
 }

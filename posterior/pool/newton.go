@@ -5,6 +5,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // newton keeps softmax regression at its optimum where columns are few. It minimises
@@ -389,38 +390,25 @@ func (n *newton) eachRow(visit func([]float64)) {
 	}
 }
 
-func (n *newton) appendState(s *writer) {
-	n.rows.appendRows(s)
-	s.floats(n.step)
-	s.floats(n.gradient)
-	n.eachRow(s.floats)
+// state declares the rows and the pass. When it is read, the head's weights are W.
+func (n *newton) state(s *words.Stream) {
+	n.rows.state(s, n.columns, 0)
+	s.Floats(n.step)
+	s.Floats(n.gradient)
+	n.eachRow(s.Floats)
 	for _, l := range n.loss {
-		s.floats(l)
+		s.Floats(l)
 	}
-	s.uint(uint64(n.left))
-	s.uint(n.passes)
-	s.uint(n.since)
-	curving := uint64(0)
-	if n.curving {
-		curving = 1
+	credit := int64(n.credit)
+	s.Below(&n.left, n.rows.limit+1, "rows of a pass")
+	s.Uint(&n.passes)
+	s.Uint(&n.since)
+	s.Flag(&n.curving, "whether curvature is summed")
+	s.Integer(&credit)
+	if !s.Reads {
+		return
 	}
-	s.uint(curving)
-	s.uint(uint64(int64(n.credit)))
-}
-
-// readState reads what appendState wrote, with the head's weights as W.
-func (n *newton) readState(r *reader) {
-	n.rows.readRows(r, n.columns, 0)
-	r.floats(n.step)
-	r.floats(n.gradient)
-	n.eachRow(r.floats)
-	for _, l := range n.loss {
-		r.floats(l)
-	}
-	n.left, n.passes, n.since = int(r.below(n.rows.limit+1, "rows of a pass")), r.uint(), r.uint()
-	n.curving = r.below(2, "whether curvature is summed") == 1
-	n.credit = int(int64(r.uint()))
-	n.factor = nil
+	n.credit, n.factor = int(credit), nil
 	for k := range n.weights.w {
 		for j := range n.columns {
 			copy(n.w[j*n.lanes+k*n.classes:][:n.classes], n.weights.w[k][j*n.weights.stride:])
@@ -428,7 +416,7 @@ func (n *newton) readState(r *reader) {
 	}
 }
 
-// newtonWords returns the numbers that appendState writes.
+// newtonWords returns the numbers that state writes, without the rows.
 func newtonWords(columns, classes, strengths float64) float64 {
 	lanes := classLanes * math.Ceil(strengths*classes/classLanes)
 	return float64(2*columns*lanes) + float64(curvatureBlocks(classes)*columns*(columns+1)) + 2*strengths + 5

@@ -4,6 +4,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // paperHead is one of the paper's two heads, GVBLL-Static or GVBLL-Online:
@@ -49,8 +50,6 @@ func (p *paperHead) learn(b *Batch, _ float64) posterior.Report {
 	return p.Learn(b.Embedded, b.Labels)
 }
 
-func (p *paperHead) appendState(s *writer) { s.section(p.AppendState) }
+func (p *paperHead) state(s *words.Stream) { s.Section(p.AppendState, p.SetState) }
 
-func (p *paperHead) appendChange(s *writer) { p.appendState(s) }
-
-func (p *paperHead) readState(r *reader) { r.section(p.SetState) }
+func (p *paperHead) change(s *words.Stream) { p.state(s) }

@@ -57,7 +57,7 @@ func newFeatureMap(cfg Fitted, shape Shape) *featureMap {
 func (m *featureMap) fit(b *Batch) {
 	for _, block := range m.blocks {
 		if block.standard != nil {
-			block.standard.fit(OwnFeatures, &b.Rows)
+			block.standard.fitRows(OwnFeatures, &b.Rows)
 		}
 	}
 	for _, n := range b.Degree {
@@ -99,15 +99,7 @@ func (m *featureMap) load(rows *Rows, i int) {
 
 func (m *featureMap) loadUnit(from *Features, i, at int) {
 	var dense entries
-	index, value := from.entries(i, m.shape.Features, &dense)
-	var square float64
-	for _, x := range value {
-		square += float64(float64(x) * float64(x))
-	}
-	if square == 0 {
-		return
-	}
-	by := 1 / math.Sqrt(square)
+	index, value, by := from.unit(i, m.shape.Features, &dense)
 	for k, j := range index {
 		m.row.append(at+int(j), float64(value[k])*by)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // Names beside those of the heads: of the pool itself, and of the two products that its
@@ -30,13 +31,11 @@ type classifier interface {
 	// learn updates the head with a batch that is the given share, in (0, 1], of a
 	// full one.
 	learn(b *Batch, share float64) posterior.Report
-	// appendState appends the whole state.
-	appendState(w *writer)
-	// appendChange appends enough of what the last learn changed to tell apart two
+	// state writes the whole state, or reads it. After an error the head is unusable.
+	state(s *words.Stream)
+	// change writes enough of what the last learn changed to tell apart two
 	// states that were equal before it; see [Pool.AppendChange].
-	appendChange(w *writer)
-	// readState reads what appendState wrote. After an error the head is unusable.
-	readState(r *reader)
+	change(s *words.Stream)
 	// takeOver takes over what a head of the same configuration has learned, see
 	// [Pool.TakeOver]. Its classes are the first ones of this head's.
 	takeOver(from classifier, keep float64)
@@ -422,12 +421,12 @@ const stateFormat = 1
 // AppendState appends all that was learned to b as canonical bytes, for checkpoints
 // and model files. Configuration, shape and training posterior are not part of it.
 func (p *Pool) AppendState(b []byte) []byte {
-	s := &writer{b: b}
-	p.appendHeader(s)
+	s := &words.Stream{B: b}
+	p.header(s)
 	for _, h := range p.heads {
-		h.appendState(s)
+		h.state(s)
 	}
-	return s.b
+	return s.B
 }
 
 // AppendChange appends a summary of what the last Learn changed to b, for a chain
@@ -435,27 +434,30 @@ func (p *Pool) AppendState(b []byte) []byte {
 // state: of long lists a digest. Some precisions are left out, because two states that differ in them alone
 // differ in what the next Learn changes.
 func (p *Pool) AppendChange(b []byte) []byte {
-	s := &writer{b: b}
-	p.appendHeader(s)
+	s := &words.Stream{B: b}
+	p.header(s)
 	for _, h := range p.heads {
-		h.appendChange(s)
+		h.change(s)
 	}
-	return s.b
+	return s.B
 }
 
-func (p *Pool) appendHeader(s *writer) {
+// header declares what is no head's.
+func (p *Pool) header(s *words.Stream) {
 	for _, x := range []int{stateFormat, len(p.heads), p.shape.Classes, p.shape.Features, p.shape.Embedding} {
-		s.uint(uint64(x))
+		got := uint64(x)
+		s.Uint(&got)
+		s.Check(got == uint64(x), "it has %d as its format, heads, classes, features or embedding, the pool has %d", got, x)
 	}
-	s.uint(p.version)
-	for _, score := range p.scores {
-		score.appendState(s)
+	s.Uint(&p.version)
+	for k := range p.scores {
+		p.scores[k].state(s)
 	}
 	for _, w := range p.weights {
-		w.appendState(s)
+		w.state(s)
 	}
 	if p.mixture != nil {
-		p.mixture.appendState(s)
+		p.mixture.state(s)
 	}
 }
 
@@ -466,29 +468,16 @@ func (p *Pool) SetState(b []byte) error {
 	if err != nil {
 		return err
 	}
-	r := &reader{b: b}
-	for _, x := range []int{stateFormat, len(p.heads), p.shape.Classes, p.shape.Features, p.shape.Embedding} {
-		if got := r.uint(); r.err == nil && got != uint64(x) {
-			return fmt.Errorf("pool: state has %d as its format, heads, classes, features or embedding, the pool has %d", got, x)
-		}
-	}
-	next.version = r.uint()
-	for k := range next.scores {
-		next.scores[k].readState(r)
-	}
-	for _, w := range next.weights {
-		w.readState(r)
-	}
-	if next.mixture != nil {
-		next.mixture.readState(r)
+	s := &words.Stream{B: b, Reads: true}
+	if next.header(s); s.Err != nil {
+		return s.Err
 	}
 	for k, h := range next.heads {
-		h.readState(r)
-		if r.err != nil {
-			return fmt.Errorf("head %q: %w", p.cfg.Heads[k].Name, r.err)
+		if h.state(s); s.Err != nil {
+			return fmt.Errorf("head %q: %w", p.cfg.Heads[k].Name, s.Err)
 		}
 	}
-	if len(r.b) != 0 {
+	if len(s.B) != 0 {
 		return errors.New("pool: state is longer than one of this pool")
 	}
 	*p = *next

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // everything configures heads of every kind, for sparse or dense features.
@@ -48,10 +49,10 @@ func TestHeadsAreComplete(t *testing.T) {
 		cfg := everything(dense)
 		p := newPool(t, cfg)
 		for i, h := range cfg.Heads {
-			var s writer
-			p.heads[i].appendState(&s)
-			if words, _ := h.stateWords(small); len(s.b) != int(8*words) {
-				t.Errorf("the state of %q has %d bytes, and stateWords says %v", h.Name, len(s.b), 8*words)
+			var s words.Stream
+			p.heads[i].state(&s)
+			if words, _ := h.stateWords(small); len(s.B) != int(8*words) {
+				t.Errorf("the state of %q has %d bytes, and stateWords says %v", h.Name, len(s.B), 8*words)
 			}
 			func() {
 				defer func() {

@@ -1,5 +1,7 @@
 package pool
 
+import "github.com/gvbll/gvbll/posterior/internal/words"
+
 // reservoir keeps labelled rows, at most a number of them. Where there are more, the class with the most
 // rows gives way, so rare classes are kept whole; of the labels of a class all have the same chance to
 // be kept. What is kept depends on the order of labels and on nothing else. A row stays when its node leaves the graph.
@@ -148,84 +150,83 @@ func (r *kept) set(x *phi) {
 	}
 }
 
-func (s *reservoir) appendRows(w *writer) {
-	w.floats(s.seen)
-	w.uint(s.draws)
-	w.uint(uint64(s.cursor.class))
-	w.uint(uint64(s.cursor.row))
-	for class, list := range s.rows {
-		w.uint(uint64(len(list)))
-		for i := range list {
-			r := &list[i]
-			w.uint(uint64(r.key))
-			known := uint64(0) // of the rows that share a key, one is known by it
-			if at, has := s.at[r.key]; has && at == (place{class, i}) {
-				known = 1
-			}
-			w.uint(known)
-			w.float(r.weight)
-			w.floats(r.said)
-			w.uint(uint64(len(r.column)))
-			for e, j := range r.column {
-				w.uint(uint64(j))
-				w.float(r.value[e])
-			}
+// state declares the rows, of so many columns, with so many numbers of q.
+func (s *reservoir) state(t *words.Stream, columns, numbers int) {
+	if t.Reads {
+		*s = newReservoir(s.limit, len(s.rows))
+	}
+	t.Counts(s.seen)
+	if t.Reads {
+		for _, n := range s.seen {
+			s.labels += n
 		}
 	}
-}
-
-// readRows reads rows of so many columns, with so many numbers of q.
-func (s *reservoir) readRows(r *reader, columns, numbers int) {
-	*s = newReservoir(s.limit, len(s.rows))
-	r.counts(s.seen)
-	for _, n := range s.seen {
-		s.labels += n
-	}
-	s.draws = r.uint()
-	s.cursor = place{int(r.below(len(s.rows), "a class")), int(r.below(s.limit+1, "a row"))}
+	t.Uint(&s.draws)
+	t.Below(&s.cursor.class, len(s.rows), "a class")
+	t.Below(&s.cursor.row, s.limit+1, "a row")
 	left := s.limit
 	for class := range s.rows {
-		n := r.below(left+1, "rows")
-		for range n {
-			key := int64(r.uint())
-			known := r.below(2, "whether a row is known by its key") == 1
-			weight := [1]float64{}
-			r.counts(weight[:])
-			if uint64(len(r.b)) < 8*uint64(numbers) {
-				r.check(false, "too short")
-			}
-			if r.err != nil {
+		n := len(s.rows[class])
+		t.Below(&n, left+1, "rows")
+		for i := range n {
+			if s.rowState(t, class, i, columns, numbers); t.Err != nil {
 				return
 			}
-			var x phi
-			said := make([]float64, numbers)
-			r.counts(said)
-			last := int32(none)
-			for range r.below(columns+1, "columns") {
-				j, v := int32(r.below(columns, "a column")), r.float()
-				if r.check(j > last, "column %d after %d", j, last); r.err != nil {
-					return
-				}
-				last = j
-				x.column, x.value = append(x.column, j), append(x.value, v)
-			}
-			_, twice := s.at[key]
-			r.check(!known || !twice && key != none, "key %d has two rows", key)
-			row := s.put(none, class, &x)
-			if row.key = key; known {
-				s.at[key] = place{class, len(s.rows[class]) - 1}
-			}
-			row.weight, row.said = weight[0], said
 		}
-		left -= int(n)
+		left -= n
 	}
 }
 
-// below reads an integer below a bound.
-func (r *reader) below(bound int, what string) uint64 {
-	x := r.uint()
-	if r.check(x < uint64(bound), "%s is %d, of %d", what, x, bound); r.err != nil {
-		return 0
+// rowState declares a row, which is put behind those of its class when it is read.
+func (s *reservoir) rowState(t *words.Stream, class, i, columns, numbers int) {
+	r := kept{key: none}
+	if !t.Reads {
+		r = s.rows[class][i]
 	}
-	return x
+	key := r.key
+	t.Integer(&key)
+	at, has := s.at[key]
+	known := has && at == place{class, i} // of the rows that share a key, one is known by it
+	t.Flag(&known, "whether a row is known by its key")
+	weight := []float64{r.weight}
+	t.Counts(weight)
+	if t.Reads {
+		if len(t.B) < 8*numbers {
+			t.Check(false, "too short")
+		}
+		if t.Err != nil {
+			return
+		}
+		r.said = make([]float64, numbers)
+	}
+	t.Counts(r.said)
+	entries, last := len(r.column), none
+	t.Below(&entries, columns+1, "columns")
+	var x phi
+	for e := range entries {
+		var j int
+		var v float64
+		if !t.Reads {
+			j, v = int(r.column[e]), r.value[e]
+		}
+		t.Below(&j, columns, "a column")
+		t.Float(&v)
+		if !t.Reads {
+			continue
+		}
+		if t.Check(j > last, "column %d after %d", j, last); t.Err != nil {
+			return
+		}
+		last = j
+		x.column, x.value = append(x.column, int32(j)), append(x.value, v)
+	}
+	if !t.Reads {
+		return
+	}
+	t.Check(!known || !has && key != none, "key %d has two rows", key)
+	row := s.put(none, class, &x)
+	if row.key = key; known {
+		s.at[key] = place{class, i}
+	}
+	row.weight, row.said = weight[0], r.said
 }

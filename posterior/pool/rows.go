@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gvbll/gvbll/posterior"
@@ -156,6 +157,19 @@ func (f *Features) entries(i, d int, buffer *entries) (index []int32, value []fl
 		}
 	}
 	return buffer.index, buffer.value
+}
+
+// unit returns what entries returns, nothing if all of it is 0, and the factor that makes it of unit length.
+func (f *Features) unit(i, d int, buffer *entries) (index []int32, value []float32, by float64) {
+	index, value = f.entries(i, d, buffer)
+	var square float64
+	for _, x := range value {
+		square += float64(float64(x) * float64(x))
+	}
+	if square == 0 {
+		return nil, nil, 0
+	}
+	return index, value, 1 / math.Sqrt(square)
 }
 
 // entries is a buffer for the entries of a row.

@@ -1,5 +1,7 @@
 package pool
 
+import "github.com/gvbll/gvbll/posterior/internal/words"
+
 // score sums the scores of predictions, made before their labels were learned. It
 // is part of the state.
 type score struct {
@@ -34,15 +36,11 @@ func isFirstMax(logp []float32, y int) bool {
 	return above == 0
 }
 
-func (s *score) appendState(b *writer) {
-	b.uint(uint64(s.rows))
-	b.uint(uint64(s.correct))
-	b.float(s.logLoss)
-}
-
-func (s *score) readState(r *reader) {
-	s.rows, s.correct, s.logLoss = int64(r.uint()), int64(r.uint()), r.float()
-	r.check(s.rows >= 0 && s.correct >= 0 && s.correct <= s.rows, "%d of %d correct", s.correct, s.rows)
+func (s *score) state(t *words.Stream) {
+	t.Integer(&s.rows)
+	t.Integer(&s.correct)
+	t.Float(&s.logLoss)
+	t.Check(s.rows >= 0 && s.correct >= 0 && s.correct <= s.rows, "%d of %d correct", s.correct, s.rows)
 }
 
 // Regret returns the pool's log loss less that of the best of its heads in

@@ -1,25 +1,55 @@
 package pool
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// standardizer makes a block of dense features, that of x or that of s/deg: with m and σ
-// the mean and the standard deviation over the training rows that have it,
-//
-//	u((x - m)∘σ⁻¹),  u(x) = x/|x|.
-//
-// A row without neighbours has 0 for s/deg.
-type standardizer struct {
+// moments standardise columns: a number x becomes (x - m)/σ.
+type moments struct {
 	mean    []float64 // m
 	inverse []float64 // 1/σ, 1 where σ is 0
 }
 
-func newStandardizer(features int) *standardizer {
-	s := &standardizer{mean: make([]float64, features), inverse: make([]float64, features)}
-	for j := range s.inverse {
-		s.inverse[j] = 1
-	}
-	return s
+func newMoments(columns int) moments {
+	return moments{mean: make([]float64, columns), inverse: slices.Repeat([]float64{1}, columns)}
 }
+
+// fit sets m and σ from those of n rows that are not nil.
+func (m *moments) fit(n int, row func(i int) []float64) {
+	square := make([]float64, len(m.mean))
+	var count float64
+	clear(m.mean)
+	for i := range n {
+		x := row(i)
+		if x == nil {
+			continue
+		}
+		count++
+		for j, x := range x {
+			// Welford 1962: Σx² - (Σx)²/n would cancel where the mean is large.
+			d := x - m.mean[j]
+			m.mean[j] += d / count
+			square[j] += float64(d * (x - m.mean[j]))
+		}
+	}
+	for j := range m.inverse {
+		m.inverse[j] = 1
+		if sd := math.Sqrt(square[j] / max(count, 1)); sd > 0 {
+			m.inverse[j] = 1 / sd
+		}
+	}
+}
+
+// standardizer makes a block of dense features, that of x or that of s/deg: with m and σ
+// over the training rows that have it,
+//
+//	u((x - m)∘σ⁻¹),  u(x) = x/|x|.
+//
+// A row without neighbours has 0 for s/deg.
+type standardizer struct{ moments }
+
+func newStandardizer(features int) *standardizer { return &standardizer{newMoments(features)} }
 
 // raw writes block b of row i, unscaled, to dst. It reports whether the row has it.
 func (s *standardizer) raw(dst []float64, b Block, rows *Rows, i int) bool {
@@ -44,29 +74,15 @@ func (s *standardizer) raw(dst []float64, b Block, rows *Rows, i int) bool {
 	return true
 }
 
-// fit sets mean and inverse from block b of the training rows.
-func (s *standardizer) fit(b Block, rows *Rows) {
-	row, square := make([]float64, len(s.mean)), make([]float64, len(s.mean))
-	var count float64
-	clear(s.mean)
-	for i := range rows.N {
+// fitRows sets m and σ from block b of the training rows.
+func (s *standardizer) fitRows(b Block, rows *Rows) {
+	row := make([]float64, len(s.mean))
+	s.fit(rows.N, func(i int) []float64 {
 		if !s.raw(row, b, rows, i) {
-			continue
+			return nil
 		}
-		count++
-		for j, x := range row {
-			// Welford 1962: Σx² - (Σx)²/n would cancel where the mean is large.
-			d := x - s.mean[j]
-			s.mean[j] += d / count
-			square[j] += float64(d * (x - s.mean[j]))
-		}
-	}
-	for j := range s.inverse {
-		s.inverse[j] = 1
-		if sd := math.Sqrt(square[j] / max(count, 1)); sd > 0 {
-			s.inverse[j] = 1 / sd
-		}
-	}
+		return row
+	})
 }
 
 // write writes block b of row i to dst.

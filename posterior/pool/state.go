@@ -1,27 +1,9 @@
 package pool
 
 import (
-	"encoding/binary"
-	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 )
-
-// writer appends state to b: 64-bit integers and the bits of float64s, all
-// little-endian, without padding.
-type writer struct{ b []byte }
-
-func (w *writer) uint(x uint64)   { w.b = binary.LittleEndian.AppendUint64(w.b, x) }
-func (w *writer) float(x float64) { w.uint(math.Float64bits(x)) }
-
-func (w *writer) floats(x []float64) {
-	at := len(w.b)
-	w.b = slices.Grow(w.b, 8*len(x))[:at+8*len(x)]
-	for i, v := range x {
-		binary.LittleEndian.PutUint64(w.b[at+8*i:], math.Float64bits(v))
-	}
-}
 
 // digest is a summary of numbers, in their order, in 64 bits. Lists that differ in one number have different
 // digests, and others have the same by a chance of 2⁻⁶⁴.
@@ -34,84 +16,6 @@ func (d *digest) uint(x uint64) {
 func (d *digest) floats(x []float64) {
 	for _, v := range x {
 		d.uint(math.Float64bits(v))
-	}
-}
-
-// section writes the number of bytes that appends appends, and then these.
-func (w *writer) section(appends func([]byte) []byte) {
-	at := len(w.b)
-	w.uint(0)
-	w.b = appends(w.b)
-	binary.LittleEndian.PutUint64(w.b[at:], uint64(len(w.b)-at-8))
-}
-
-// reader reads what writer wrote. After the first error it returns zeros.
-type reader struct {
-	b   []byte
-	err error
-}
-
-func (r *reader) uint() uint64 {
-	if len(r.b) < 8 {
-		r.check(false, "too short")
-		return 0
-	}
-	x := binary.LittleEndian.Uint64(r.b)
-	r.b = r.b[8:]
-	return x
-}
-
-// maxNumber bounds the numbers of a state. No learned state comes near it, and the sums
-// and products of a prediction stay finite.
-const maxNumber = 1e80
-
-// float reads a number from -maxNumber to maxNumber.
-func (r *reader) float() float64 {
-	x := math.Float64frombits(r.uint())
-	if !(math.Abs(x) <= maxNumber) {
-		r.check(false, "a number is %v", x)
-	}
-	return x
-}
-
-func (r *reader) floats(dst []float64) { r.numbers(dst, math.Inf(-1), "") }
-
-// positives reads numbers, which must be positive; what names one of them in an error.
-func (r *reader) positives(dst []float64, what string) {
-	r.numbers(dst, math.SmallestNonzeroFloat64, what)
-}
-
-// counts reads numbers, which must not be negative.
-func (r *reader) counts(dst []float64) { r.numbers(dst, 0, "a count") }
-
-// numbers reads numbers, which must not be below least.
-func (r *reader) numbers(dst []float64, least float64, what string) {
-	for i := range dst {
-		x := r.float()
-		if x < least {
-			r.check(false, "%s is %v", what, x)
-		}
-		dst[i] = x
-	}
-}
-
-// section has set read the bytes of a section.
-func (r *reader) section(set func([]byte) error) {
-	n := r.uint()
-	if n > uint64(len(r.b)) {
-		r.check(false, "a section of %d bytes where %d are left", n, len(r.b))
-		return
-	}
-	if r.err == nil {
-		r.err = set(r.b[:n])
-	}
-	r.b = r.b[n:]
-}
-
-// check records an error unless ok, or unless there is one already.
-func (r *reader) check(ok bool, format string, args ...any) {
-	if !ok && r.err == nil {
-		r.err = fmt.Errorf("pool: state: "+format, args...)
 	}
 }
 

@@ -3,6 +3,7 @@ package pool
 import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // weights is a log-linear pool, a product: softmax regression over the heads' log
@@ -322,21 +323,13 @@ func dot(x, y []float64) (sum float64) {
 	return sum
 }
 
-func (w *weights) appendState(s *writer) {
-	s.floats(w.theta)
+func (w *weights) state(s *words.Stream) {
+	s.Floats(w.theta)
 	n := len(w.theta)
 	for i := range n {
-		s.floats(w.precision[i*n+i : (i+1)*n])
+		s.Floats(w.precision[i*n+i : (i+1)*n])
 	}
-}
-
-func (w *weights) readState(r *reader) {
-	r.floats(w.theta)
-	n := len(w.theta)
-	for i := range n {
-		r.floats(w.precision[i*n+i : (i+1)*n])
-	}
-	if r.err == nil {
-		r.check(w.cholesky.factorize(w.precision, n), "the precision of the weights is not positive definite")
+	if s.Reads && s.Err == nil {
+		s.Check(w.cholesky.factorize(w.precision, n), "the precision of the weights is not positive definite")
 	}
 }

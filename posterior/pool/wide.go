@@ -4,6 +4,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/words"
 )
 
 // wide is softmax regression on blocks of columns,
@@ -208,7 +209,7 @@ func (w *wide) predict(rows *Rows, logp []float64) {
 func (w *wide) train(b *Batch) {
 	for _, block := range w.blocks {
 		if block.standard != nil {
-			block.standard.fit(block.Block, &b.Rows)
+			block.standard.fitRows(block.Block, &b.Rows)
 		}
 	}
 	if w.mixed != nil {
@@ -307,48 +308,31 @@ func (w *wide) moments() (list [][]float64) {
 	return list
 }
 
-func (w *wide) appendState(s *writer) {
-	s.uint(w.version)
-	s.float(w.clock)
+func (w *wide) state(s *words.Stream) {
+	s.Uint(&w.version)
+	s.Float(&w.clock)
 	for j := range w.columns {
-		w.appendColumn(s, j)
+		s.Float(&w.updated[j])
+		s.Floats(w.means(j))
+		s.Positives(w.precision[j*w.stride:j*w.stride+w.shape.Classes], "a precision")
 	}
 	for _, x := range w.moments() {
-		s.floats(x)
+		s.Floats(x)
 	}
 }
 
-func (w *wide) appendColumn(s *writer, j int) {
-	s.float(w.updated[j])
-	s.floats(w.means(j))
-	s.floats(w.precision[j*w.stride : j*w.stride+w.shape.Classes])
-}
-
-// appendChange appends the means of the columns that changed. It leaves out the
+// change writes the means of the columns that changed. It leaves out the
 // precisions: two states that differ in them alone differ in their means after the
 // next batch.
-func (w *wide) appendChange(s *writer) {
-	s.uint(w.version)
-	s.float(w.clock)
+func (w *wide) change(s *words.Stream) {
+	s.Put(w.version)
+	s.Float(&w.clock)
 	var d digest
 	for _, j := range w.changed.list {
 		d.uint(uint64(j))
 		d.floats(w.means(int(j)))
 	}
-	s.uint(uint64(d))
-}
-
-func (w *wide) readState(r *reader) {
-	w.version = r.uint()
-	w.clock = r.float()
-	for j := range w.columns {
-		w.updated[j] = r.float()
-		r.floats(w.means(j))
-		r.positives(w.precision[j*w.stride:j*w.stride+w.shape.Classes], "a precision")
-	}
-	for _, x := range w.moments() {
-		r.floats(x)
-	}
+	s.Put(uint64(d))
 }
 
 // means returns the means of column j.

@@ -134,7 +134,7 @@ func TestAuditNamesDifference(t *testing.T) {
 
 		id := event.ID{Num: 7}
 		key := wire.AppendKey(nil, id)
-		forged := wire.AppendPrediction(nil, &event.Prediction{Node: id, Class: "a", Probabilities: []float32{1, 0}, Window: 2})
+		forged := wire.MsgPack.AppendPrediction(nil, &event.Prediction{Node: id, Class: "a", Probabilities: []float32{1, 0}, Window: 2})
 		f.Produce(kafka.Record{Topic: f.Names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: forged})
 		if _, err := auditOf(f, &tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not of any window in the ledger") {
 			t.Errorf("a forged prediction: error %v, want one that says that no window has it", err)

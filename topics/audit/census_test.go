@@ -59,7 +59,7 @@ func TestAuditWithoutEngine(t *testing.T) {
 		return func(f *fixture) {
 			f.T.Helper()
 			p.Class, p.Probabilities = "a", []float32{1, 0}
-			f.Produce(kafka.Record{Topic: f.Names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: wire.AppendPrediction(nil, &p)})
+			f.Produce(kafka.Record{Topic: f.Names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: wire.MsgPack.AppendPrediction(nil, &p)})
 		}
 	}
 	after := func(change func(f *fixture, next *ledger.Record)) func(f *fixture) {

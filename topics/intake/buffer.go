@@ -75,7 +75,6 @@ func (b *buffer[E]) skip(consumed []ledger.Range) {
 	}
 }
 
-// reach returns the offset behind the last consumed one.
 func (b *buffer[E]) reach() int64 {
 	if n := len(b.beyond); n > 0 {
 		return b.beyond[n-1].to

@@ -116,7 +116,6 @@ func newRangeWriter[E any](topic string, b *buffer[E], ranges []ledger.Range) *r
 	return &rangeWriter[E]{topic: topic, buffer: b, beyond: b.beyond, ranges: ranges, before: len(ranges), apart: true}
 }
 
-// begins reports whether the chunk begins another range.
 func (w *rangeWriter[E]) begins(c *chunk[E]) bool {
 	for len(w.beyond) > 0 && w.beyond[0].from < c.first() {
 		w.beyond, w.apart = w.beyond[1:], true
@@ -142,7 +141,6 @@ func (w *rangeWriter[E]) done() []ledger.Range {
 	return w.ranges
 }
 
-// portion is how much of a chunk to claim.
 type portion int
 
 const (

@@ -22,13 +22,23 @@ const (
 	mostPartitionBytes  = 1 << 20
 )
 
-// bytesOf returns the bytes of one fetch of so many partitions.
 func bytesOf(partitions int) int {
 	return max(min(fetchBytes, partitions*mostPartitionBytes), partitions*leastPartitionBytes)
 }
 
-// spareBlocks is how many blocks are kept for the next fetches.
-const spareBlocks = 8
+// blockBytes is what a block should have at most once it is decoded. Of small records a fetch of fetchBytes has several times
+// as much, and the next one is for fewer bytes then: what is held of records is as coarse as the blocks.
+const blockBytes = 16 << 20
+
+// askFor returns the bytes of the next fetch of so many partitions, behind one that asked for some bytes, and whose block has
+// so many.
+func askFor(partitions, asked, block int) int {
+	most := bytesOf(partitions)
+	return max(int(min(float64(most), float64(asked)*blockBytes/float64(max(block, 1)))), min(most, partitions*leastPartitionBytes))
+}
+
+// spareBlocks is how many blocks are kept for the next fetches. A flood makes each as large as its records are many.
+const spareBlocks = 2
 
 // headerBytes is the memory of a header, which is stored twice.
 const headerBytes = 2 * 48
@@ -78,7 +88,7 @@ type verdict struct {
 // The reader has the topic's first known partitions; those that are added to the topic
 // later are found every lookEvery.
 func (r *fetcher[E]) fetch(ctx context.Context, known int) {
-	looked, decoder := time.Now(), wire.Decoder{Limits: r.source.limits, Map: r.source.mapped, First: r.source.first}
+	looked, ask, decoder := time.Now(), bytesOf(known), wire.Decoder{Limits: r.source.limits, Map: r.source.mapped, First: r.source.first}
 	var b *block[E]
 	for {
 		select {
@@ -97,6 +107,7 @@ func (r *fetcher[E]) fetch(ctx context.Context, known int) {
 				b = &block[E]{}
 			}
 		}
+		r.reader.Limit(ask)
 		err := r.reader.Fill(ctx, &b.answer)
 		if !r.noteRead(b, known) && len(b.answer.Records) == 0 && err == nil {
 			if b.oversized() {
@@ -110,6 +121,7 @@ func (r *fetcher[E]) fetch(ctx context.Context, known int) {
 		}
 		r.inFlight.Add(1)
 		b.decode(&decoder, &r.source)
+		ask = askFor(known, ask, b.bytes)
 		if ctx.Err() != nil { // a schema may not have come
 			return
 		}
@@ -158,7 +170,6 @@ func (r *fetcher[E]) discover(ctx context.Context, known int) int {
 	return known
 }
 
-// decode decodes each of the block's records into an event or a refusal.
 func (b *block[E]) decode(d *wire.Decoder, src *source[E]) {
 	records := b.answer.Records
 	n := len(records)

@@ -64,7 +64,6 @@ type store[E any] struct {
 	incomplete bool         // records of a replayed window were gone
 }
 
-// source describes an input topic.
 type source[E any] struct {
 	topic   string
 	cell    int32 // the number of the first partition, or of a cell's only one
@@ -133,7 +132,6 @@ func (st *store[E]) sortBuffers() {
 	slices.SortFunc(st.buffers, func(a, b *buffer[E]) int { return cmp.Compare(a.partition, b.partition) })
 }
 
-// ofPartition returns the ranges of one partition.
 func ofPartition(ranges []ledger.Range, at kafka.TopicPartition) (of []ledger.Range) {
 	for _, g := range ranges {
 		if g.Topic == at.Topic && g.Partition == at.Partition {
@@ -154,7 +152,6 @@ func (in *input[E]) Ready() <-chan fetched[E] {
 
 func (in *input[E]) full() bool { return in.store.held >= maxHeld || in.bytes >= maxHeldBytes }
 
-// addReady adds a block if one is ready, and reports whether one was.
 func (in *input[E]) addReady(now time.Time) (ready bool, err error) {
 	select {
 	case f := <-in.Ready():
@@ -230,7 +227,6 @@ func (in *input[E]) addUnconsumed(b *buffer[E], c chunk[E]) {
 	b.mergeConsumed()
 }
 
-// buffer returns a partition's buffer, or nil if it has none.
 func (st *store[E]) buffer(partition int32) *buffer[E] {
 	i, ok := slices.BinarySearchFunc(st.buffers, partition, func(b *buffer[E], n int32) int { return cmp.Compare(b.partition, n) })
 	if !ok {

@@ -25,7 +25,6 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// maxCommands bounds the commands of one window.
 const maxCommands = 1024
 
 // Config names the topics to read, and the bounds on their events.
@@ -195,7 +194,6 @@ func (in *Inputs) Resume(p Policy, window int64) {
 	}
 }
 
-// waited returns how long the oldest node or label has been held.
 func (in *Inputs) waited() time.Duration {
 	var oldest time.Time
 	if b := in.Nodes.store.oldest(); b != nil {

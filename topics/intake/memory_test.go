@@ -130,3 +130,26 @@ func TestMemoryAfterFlood(t *testing.T) {
 		})
 	})
 }
+
+// TestFetchesOfSmallRecords: of records that take many times their bytes once they are decoded, fewer bytes are fetched, so that a
+// block has not much more than blockBytes; and again as many as before once records are large.
+func TestFetchesOfSmallRecords(t *testing.T) {
+	for _, small := range []int{1, 3, 300} { // partitions
+		ask := bytesOf(small)
+		for range 100 { // blocks of 15 times what was fetched
+			ask = askFor(small, ask, 15*ask)
+		}
+		if block, least := 15*ask, 15*small*leastPartitionBytes; block > max(blockBytes, least) {
+			t.Errorf("%d partitions: a block has %d bytes, want at most %d", small, block, max(blockBytes, least))
+		}
+		if ask = askFor(small, ask, ask); ask < min(bytesOf(small), blockBytes/15) {
+			t.Errorf("%d partitions: after a block of large records %d bytes are asked for", small, ask)
+		}
+		if ask = askFor(small, ask, ask); ask != bytesOf(small) {
+			t.Errorf("%d partitions: after two blocks of large records %d bytes are asked for, want %d", small, ask, bytesOf(small))
+		}
+	}
+	if got := askFor(3, 3*leastPartitionBytes, 0); got != bytesOf(3) {
+		t.Errorf("after an empty block %d bytes are asked for, want %d", got, bytesOf(3))
+	}
+}

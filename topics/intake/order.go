@@ -32,7 +32,6 @@ type front[E any] struct {
 	incomplete bool // and brokers have one
 }
 
-// line is a front of nodes or of labels.
 type line interface {
 	head() (m moment, ended, behind bool)
 	take()
@@ -41,7 +40,6 @@ type line interface {
 
 func (f *front[E]) head() (m moment, ended, behind bool) { return f.next, f.ended, f.incomplete }
 
-// take adds the next record.
 func (f *front[E]) take() {
 	f.records++
 	f.at++
@@ -53,7 +51,6 @@ func (f *front[E]) take() {
 	f.look()
 }
 
-// begin goes to the first record of a chunk.
 func (f *front[E]) begin() {
 	if f.ended = f.chunk == len(f.buffer.chunks); f.ended {
 		f.incomplete = f.in.fetcher.behind(f.buffer)
@@ -63,7 +60,6 @@ func (f *front[E]) begin() {
 	f.look()
 }
 
-// look notes when the next record was.
 func (f *front[E]) look() {
 	b := f.buffer.chunks[f.chunk].block
 	f.next = moment{f.in.timeOf(b, f.at), b.answer.Records[f.at].Time.UnixMilli()}
@@ -78,7 +74,6 @@ func (f *front[E]) await() {
 	f.in.pauseAhead(f.buffer.partition)
 }
 
-// endAwait ends what await began.
 func (in *input[E]) endAwait() {
 	if in.awaited {
 		in.awaited = false

@@ -211,7 +211,6 @@ func (p EventTime) watermark(parts []Progress) (watermark int64, idle bool, with
 	return watermark, idle, within
 }
 
-// begin returns the beginning of the window that contains t.
 func (p EventTime) begin(t int64) int64 {
 	w := p.Width.Milliseconds()
 	k := t / w

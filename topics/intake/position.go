@@ -25,7 +25,6 @@ type Position struct {
 	Schemas []registry.Schema `json:"schemas,omitempty"`
 }
 
-// stand is where one partition stands.
 type stand struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
@@ -184,7 +183,6 @@ func (st *store[E]) noteLast() {
 	}
 }
 
-// maxTrail bounds the marks of a trail.
 const maxTrail = 16
 
 // leave adds a mark to the trail. Of too many, the one goes that leaves the smallest hole, compared

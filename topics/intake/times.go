@@ -12,7 +12,6 @@ import (
 // any duration stay in range.
 const earliest = -1 << 60
 
-// timeRange is the range of the usable event times in a chunk.
 type timeRange struct {
 	low, high int64 // noTime for both when no record has one
 	untimed   bool  // a record has none
@@ -46,7 +45,6 @@ func (in *input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed i
 	c.measure()
 }
 
-// timeOf returns the event time of a record, noTime if it has none.
 func (in *input[E]) timeOf(b *block[E], i int) int64 {
 	if b.refused[i].reason != "" {
 		return noTime
@@ -57,7 +55,6 @@ func (in *input[E]) timeOf(b *block[E], i int) int64 {
 	return noTime
 }
 
-// measure computes the range of event times of a timed chunk.
 func (c *chunk[E]) measure() {
 	x := timeRange{low: math.MaxInt64, high: noTime}
 	for _, t := range c.block.times[c.from:c.to] {

@@ -37,7 +37,6 @@ type UnknownField struct {
 	First       bool          // the first time that the field is reported
 }
 
-// unknownFields counts the unknown fields of a block by name.
 type unknownFields struct {
 	names  []string // in the order in which they came
 	counts map[string]*unknownCount
@@ -67,7 +66,6 @@ func (u *unknownFields) note(name []byte, record int) {
 	u.counts[string(name)] = &unknownCount{records: 1, example: record}
 }
 
-// reportUnknown reports the unknown fields of a block.
 func (in *input[E]) reportUnknown(b *block[E]) {
 	if in.fetcher.source.unknown == nil {
 		return

@@ -44,7 +44,7 @@ func TestStaleMetadata(t *testing.T) {
 		at := TopicPartition{name, 0}
 		r := c.NewReader(map[TopicPartition]int64{at: 0}, ReaderConfig{MaxWait: 10 * time.Millisecond})
 		pollUntil(t, r, "offset 1 is read", func([]Record) bool { return r.Position(at) >= 2 })
-		if what := c.Trouble(); what != "" {
+		if what := c.Health.Trouble(); what != "" {
 			t.Errorf("before: Trouble = %q, want none", what)
 		}
 		var away, said atomic.Bool
@@ -76,7 +76,7 @@ func TestStaleMetadata(t *testing.T) {
 				}
 			}
 		}()
-		kafkatest.Await(t, "the client has trouble", func() bool { return c.Trouble() != "" })
+		kafkatest.Await(t, "the client has trouble", func() bool { return c.Health.Trouble() != "" })
 		if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("b")}}, "", nil); !errors.Is(err, ErrUnknown) {
 			t.Errorf("a commit without a broker: error %v, want ErrUnknown", err)
 		}
@@ -93,7 +93,7 @@ func TestStaleMetadata(t *testing.T) {
 		if _, err := r.Poll(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if what := c.Trouble(); what != "" {
+		if what := c.Health.Trouble(); what != "" {
 			t.Errorf("once the broker is back: Trouble = %q, want none", what)
 		}
 	})

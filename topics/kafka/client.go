@@ -15,7 +15,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/sasl"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Config says how to reach a cluster.
@@ -76,16 +75,18 @@ type Record struct {
 // Client sends requests to one cluster. It may be used by many goroutines.
 //
 // Requests that change nothing are retried until their context ends, for as long as no
-// broker answers them. See [Client.Trouble].
+// broker answers them. See [Health.Trouble].
 type Client struct {
-	cfg        Config
-	client     *kafkago.Client
-	transport  *coordinators
-	end        context.CancelFunc // of the transport's own goroutines
-	troubles   *troubles
-	throttling *throttling
-	cell       *int32         // the one partition of each topic that is seen, nil for all: see Cell
-	shared     *sharedFetches // nil if readers do not share requests
+	// Health is what the client waits for.
+	Health *Health
+
+	cfg       Config
+	client    *kafkago.Client
+	transport *coordinators
+	end       context.CancelFunc // of the transport's own goroutines
+	catalog   *catalog
+	view      view
+	shared    *shared // nil if readers do not share requests
 }
 
 // metadataTTL bounds the age of metadata. kafka-go answers metadata requests from
@@ -93,6 +94,9 @@ type Client struct {
 // a look-up costs no request, and after a leader has moved, requests fail for at
 // most this long.
 const metadataTTL = 500 * time.Millisecond
+
+// dialFor bounds the time to connect to one broker.
+const dialFor = 5 * time.Second
 
 // Dial returns a client once a broker has answered. If none does within DialFor,
 // the error is one line that names the addresses and what to check.
@@ -105,14 +109,18 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	cfg.DialFor = cmp.Or(cfg.DialFor, 10*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	background, end := context.WithCancel(context.Background())
-	c := &Client{cfg: cfg, end: end, troubles: &troubles{}, throttling: &throttling{}}
-	throttled := func(request protocol.ApiKey, d time.Duration) { c.throttling.add(request, d, cfg.Logger) }
+	c := &Client{Health: &Health{}, cfg: cfg, end: end, view: allPartitions}
+	throttled := func(request protocol.ApiKey, d time.Duration) { c.Health.throttling.add(request, d, cfg.Logger) }
 	t := &kafkago.Transport{
 		Context: background, ClientID: cfg.ClientID, SASL: cfg.SASL, Dial: dialChecked(cfg, throttled),
-		DialTimeout: min(cfg.Timeout, 5*time.Second), MetadataTTL: metadataTTL,
+		DialTimeout: min(cfg.Timeout, dialFor), MetadataTTL: metadataTTL,
 	}
-	c.transport = &coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32), throttled: throttled}
-	c.client = &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Timeout: cfg.Timeout, Transport: c.transport}
+	c.transport = &coordinators{
+		Transport: t, addr: kafkago.TCP(cfg.Brokers...), timeout: cfg.Timeout, throttled: throttled,
+		nodes: make(map[findcoordinator.Request]int32),
+	}
+	c.client = &kafkago.Client{Addr: c.transport.addr, Timeout: cfg.Timeout, Transport: c.transport}
+	c.catalog = &catalog{client: c.client}
 	// A server that accepts the connection and never answers must not outlast
 	// DialFor.
 	within, cancel := context.WithTimeout(ctx, cfg.DialFor)
@@ -144,7 +152,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if errors.As(err, &code) && !transient(err) {
 		return nil, fmt.Errorf("the brokers at %s refuse this client: check user, password and SASL mechanism (%w)", addresses, cause(err))
 	}
-	if c.askThrottled(ctx); c.throttling.lasts > 0 {
+	if c.transport.askThrottled(ctx, cfg.Brokers[0]); c.Health.throttling.lasts > 0 {
 		return nil, &AwayError{fmt.Errorf("a quota throttles client %s at %s: raise it for this client id or this user (%w)", cfg.ClientID,
 			addresses, cause(err))}
 	}
@@ -157,24 +165,6 @@ type AwayError struct{ error }
 
 // Unwrap returns what was tried last.
 func (e *AwayError) Unwrap() error { return e.error }
-
-// askThrottled asks a broker for its versions, to which it says whether a quota throttles this client: kafka-go asks in an older
-// form, to which it does not.
-func (c *Client) askThrottled(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.transport.DialTimeout)
-	defer cancel()
-	conn, err := c.transport.Dial(ctx, "tcp", c.cfg.Brokers[0])
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok && conn.SetDeadline(deadline) == nil {
-		form := kmsg.NewRequestFormatter(kmsg.FormatterClientID(c.cfg.ClientID))
-		if _, err := conn.Write(form.AppendRequest(nil, &kmsg.ApiVersionsRequest{Version: 2}, 0)); err == nil {
-			_, _ = conn.Read(make([]byte, 1))
-		}
-	}
-}
 
 // securityHint names the security settings that can make a broker close the
 // connection without an answer.
@@ -189,105 +179,32 @@ func (cfg Config) securityHint() string {
 	return tls + ", and the user and password"
 }
 
-// Unconnected returns a client of no cluster, which waits for nothing.
-func Unconnected() *Client { return &Client{troubles: &troubles{}, throttling: &throttling{}} }
-
 // Cell returns the same client, as one to which each topic has one partition, that with the number. A topic without it
 // does not exist. It uses the same connections, and to close it closes these.
 func (c *Client) Cell(number int32) *Client {
 	of := *c
-	of.cell = &number
+	of.view = view(number)
 	return &of
 }
 
+// view is the number of the one partition of each topic that a client sees, or allPartitions.
+type view int32
+
+const allPartitions view = -1
+
 // seen returns how many of a topic's partitions are seen.
-func (c *Client) seen(partitions int) int {
-	if c.cell == nil {
+func (v view) seen(partitions int) int {
+	if v == allPartitions {
 		return partitions
 	}
-	return min(max(partitions-int(*c.cell), 0), 1)
+	return min(max(partitions-int(v), 0), 1)
 }
 
 // first returns the number of the first partition that is seen.
-func (c *Client) first() int {
-	if c.cell == nil {
-		return 0
-	}
-	return int(*c.cell)
-}
+func (v view) first() int { return max(int(v), 0) }
 
 // Close releases the connections. Requests fail from then on.
 func (c *Client) Close() {
 	c.end()
 	c.transport.CloseIdleConnections()
-}
-
-// noLeader is the leader of a partition that has none for now.
-const noLeader = -1
-
-// leaders returns the broker ids of the leaders of the topics' partitions, or noLeader.
-// Topics that do not exist are left out.
-func (c *Client) leaders(ctx context.Context, topics []string) (map[TopicPartition]int, error) {
-	m, err := c.metadata(ctx, topics)
-	if err != nil {
-		return nil, err
-	}
-	return leadersIn(m)
-}
-
-func leadersIn(m *kafkago.MetadataResponse) (map[TopicPartition]int, error) {
-	leaders := make(map[TopicPartition]int)
-	for _, t := range m.Topics {
-		for _, p := range t.Partitions {
-			leaders[TopicPartition{t.Name, int32(p.ID)}] = noLeader
-			if p.Leader.Host != "" {
-				leaders[TopicPartition{t.Name, int32(p.ID)}] = p.Leader.ID
-			}
-		}
-		if t.Error != nil && !transient(t.Error) {
-			return nil, fmt.Errorf("topic %s: %w", t.Name, t.Error)
-		}
-	}
-	return leaders, nil
-}
-
-// leaderCache caches leaders while no request fails. It saves the look-up, which
-// sends no request but copies all of the metadata. It is not safe for concurrent
-// use.
-type leaderCache struct {
-	leaders   map[TopicPartition]int
-	since     time.Time
-	forgotten time.Time
-}
-
-// of returns the leaders of the topics' partitions, at most metadataTTL old. The
-// topics must be the same in every call between two calls of forget.
-func (k *leaderCache) of(ctx context.Context, c *Client, topics []string) (map[TopicPartition]int, error) {
-	if k.leaders != nil && time.Since(k.since) < metadataTTL {
-		return k.leaders, nil
-	}
-	var err error
-	if c.shared != nil {
-		k.leaders, err = c.shared.leaders(ctx, topics, k.forgotten)
-	} else {
-		k.leaders, err = c.leaders(ctx, topics)
-	}
-	k.since = time.Now()
-	return k.leaders, err
-}
-
-// forget drops the cache, after a failed request or when topics change.
-func (k *leaderCache) forget() { k.leaders, k.forgotten = nil, time.Now() }
-
-// leaderOf returns the leader of a partition, or the error that the partition has none for
-// now, or does not exist: as of the last answer of a broker, which may be gone.
-func leaderOf(at TopicPartition, leaders map[TopicPartition]int) (int, error) {
-	leader, ok := leaders[at]
-	switch {
-	case !ok:
-		return noLeader, fmt.Errorf("%s partition %d: %w", at.Topic, at.Partition, kafkago.UnknownTopicOrPartition)
-	case leader == noLeader:
-		return noLeader, fmt.Errorf("%s partition %d: %w", at.Topic, at.Partition, kafkago.LeaderNotAvailable)
-	}
-	return leader, nil
 }

@@ -24,6 +24,8 @@ import (
 // producer opens a session, and then after a request has failed, see [Client.retry].
 type coordinators struct {
 	*kafkago.Transport
+	addr      net.Addr                                       // of the bootstrap brokers
+	timeout   time.Duration                                  // of one request
 	throttled func(request protocol.ApiKey, d time.Duration) // called with what an answer says
 	trusted   atomic.Bool                                    // brokers have accepted the password
 

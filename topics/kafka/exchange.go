@@ -14,10 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Three requests go over kafka-go's connections in the encoding of package kmsg, which reads their answers.
+// Four requests go over kafka-go's connections in the encoding of package kmsg, which reads their answers.
 // Of a fetch, kafka-go refuses the whole answer for one batch that it cannot read, and
 // unpacks without a bound. Of metadata, it knows no topic ids, and answers from a cache
-// that it keeps when no broker answers. To delete records it has no request.
+// that it keeps when no broker answers. Of offsets, it asks for each in a request of its own. To delete records it has no request.
 
 // maxAnswer bounds an answer of a broker, in bytes. A broker sends more than was asked for
 // only if a single batch is larger, and its largest batch (message.max.bytes) is 1 MB by
@@ -122,8 +122,8 @@ type rawAnswer struct {
 func (a *rawAnswer) ApiKey() protocol.ApiKey { return protocol.ApiKey(a.Key()) }
 
 // exchange sends a request to a broker, once, and returns its answer.
-func (c *Client) exchange(ctx context.Context, to int32, req kmsg.Request, buffer []byte) (*rawAnswer, error) {
-	m, err := c.transport.RoundTrip(ctx, c.client.Addr, &raw{req, to, c.cfg.ClientID, buffer})
+func (k *coordinators) exchange(ctx context.Context, to int32, req kmsg.Request, buffer []byte) (*rawAnswer, error) {
+	m, err := k.RoundTrip(ctx, k.addr, &raw{req, to, k.ClientID, buffer})
 	if err != nil {
 		return nil, err
 	}
@@ -143,14 +143,14 @@ type known struct {
 }
 
 // ask asks a broker about topics, by their names, once. An answer is of a broker that lives.
-func (c *Client) ask(ctx context.Context, topics ...string) (map[string]known, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+func (k *coordinators) ask(ctx context.Context, topics ...string) (map[string]known, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
 	req := &kmsg.MetadataRequest{Version: metadataVersion, Topics: []kmsg.MetadataRequestTopic{}, IncludeTopicAuthorizedOperations: true}
 	for i := range topics {
 		req.Topics = append(req.Topics, kmsg.MetadataRequestTopic{Topic: &topics[i]})
 	}
-	answer, err := c.exchange(ctx, anyBroker, req, nil)
+	answer, err := k.exchange(ctx, anyBroker, req, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -165,4 +165,35 @@ func (c *Client) ask(ctx context.Context, topics ...string) (map[string]known, e
 		}
 	}
 	return all, nil
+}
+
+// askThrottled asks a broker for its versions, to which it says whether a quota throttles this client: kafka-go asks in an older
+// form, to which it does not.
+func (k *coordinators) askThrottled(ctx context.Context, broker string) {
+	ctx, cancel := context.WithTimeout(ctx, k.DialTimeout)
+	defer cancel()
+	conn, err := k.Dial(ctx, "tcp", broker)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok && conn.SetDeadline(deadline) == nil {
+		form := kmsg.NewRequestFormatter(kmsg.FormatterClientID(k.ClientID))
+		if _, err := conn.Write(form.AppendRequest(nil, &kmsg.ApiVersionsRequest{Version: 2}, 0)); err == nil {
+			_, _ = conn.Read(make([]byte, 1))
+		}
+	}
+}
+
+// topicIn returns the topic of a request's list that has the name, which it adds if there is none.
+func topicIn[T any](list *[]T, topic string, name func(*T) *string) *T {
+	for i := range *list {
+		if t := &(*list)[i]; *name(t) == topic {
+			return t
+		}
+	}
+	var t T
+	*name(&t) = topic
+	*list = append(*list, t)
+	return &(*list)[len(*list)-1]
 }

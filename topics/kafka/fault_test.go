@@ -115,7 +115,7 @@ func TestTooFewReplicas(t *testing.T) {
 		said := make(chan string, 1)
 		time.AfterFunc(20*time.Second, func() {
 			h.Remove()
-			said <- c.Trouble()
+			said <- c.Health.Trouble()
 		})
 		err := p.Commit(t.Context(), []Record{{Topic: few.Name, Value: []byte("b")}}, "", nil)
 		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), MinInSync+"=2") {

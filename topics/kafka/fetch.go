@@ -24,7 +24,7 @@ import (
 // A leader that has throttled this client is not asked before its time. The error is
 // errThrottled if that leaves no answer at all.
 func (r *Reader) fetch(ctx context.Context, a *Answer) error {
-	leaders, err := r.leaders.of(ctx, r.client, r.topics)
+	leaders, err := r.client.catalog.leaders(ctx, r.topics, r.forgotten)
 	groups := make(map[int][]*partition)
 	for _, p := range r.parts {
 		p.advanced = 0
@@ -83,7 +83,7 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 		err = worse(err, errThrottled)
 	}
 	if err != nil {
-		r.leaders.forget()
+		r.forgotten = time.Now()
 	}
 	if err != nil && failing < len(r.parts) && open {
 		err = &partlyError{err, failing, len(r.parts)}
@@ -160,14 +160,17 @@ func (r *Reader) exchange(ctx context.Context, p *partition, req *kmsg.FetchRequ
 ) (m *rawAnswer, first bool, err error) {
 	leader := int32(p.leader.id)
 	if r.client.shared == nil || maxWait == 0 {
-		m, err = r.client.exchange(ctx, leader, req, buffer)
+		m, err = r.client.transport.exchange(ctx, leader, req, buffer)
 		return m, true, err
 	}
 	if r.cfg.Patient {
 		maxWait = max(maxWait, patience)
 	}
-	busy := time.Since(p.times.records) < busyFor
-	return r.client.shared.exchange(ctx, laneKey{leader, busy}, req, p.empty > 0, maxWait, buffer)
+	quiet := time.Since(p.times.records)
+	if quiet < busyFor {
+		maxWait = min(maxWait, busyFor-quiet) // and then among the quiet
+	}
+	return r.client.shared.exchange(ctx, laneKey{leader, quiet < busyFor}, req, p.empty > 0, maxWait, buffer)
 }
 
 // request sends one fetch request to the common leader of parts and calls each
@@ -184,12 +187,11 @@ func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.D
 		IsolationLevel: readCommitted, SessionEpoch: -1,
 	}
 	for _, p := range parts {
-		i := len(req.Topics) - 1
-		if i < 0 || req.Topics[i].Topic != p.at.Topic {
+		if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != p.at.Topic { // the order counts
 			req.Topics = append(req.Topics, kmsg.FetchRequestTopic{Topic: p.at.Topic})
-			i++
 		}
-		req.Topics[i].Partitions = append(req.Topics[i].Partitions, kmsg.FetchRequestTopicPartition{
+		t := &req.Topics[len(req.Topics)-1]
+		t.Partitions = append(t.Partitions, kmsg.FetchRequestTopicPartition{
 			Partition: p.at.Partition, CurrentLeaderEpoch: -1, FetchOffset: p.position.Load(),
 			PartitionMaxBytes: int32(max(maxBytes, 1)),
 		})

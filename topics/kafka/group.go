@@ -23,7 +23,7 @@ type member struct {
 // DialFor at most.
 func (c *Client) Members(ctx context.Context, group, topic string) ([]member, error) {
 	for began := time.Now(); ; {
-		members, settled, err := c.members(ctx, group, topic)
+		members, settled, err := membersNow(ctx, c, group, topic)
 		if err != nil || settled || time.Since(began) >= c.cfg.DialFor {
 			return members, err
 		}
@@ -33,9 +33,9 @@ func (c *Client) Members(ctx context.Context, group, topic string) ([]member, er
 	}
 }
 
-// members asks once. settled is whether no election is on; brokers do not tell what
+// membersNow asks once. settled is whether no election is on; brokers do not tell what
 // members say of themselves during one.
-func (c *Client) members(ctx context.Context, group, topic string) (members []member, settled bool, err error) {
+func membersNow(ctx context.Context, c *Client, group, topic string) (members []member, settled bool, err error) {
 	err = c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
 		members, settled = nil, true
 		res, err := c.client.DescribeGroups(ctx, &kafkago.DescribeGroupsRequest{GroupIDs: []string{group}})
@@ -77,7 +77,7 @@ func (c *Client) Committed(ctx context.Context, group string, topics ...string) 
 	req := &kafkago.OffsetFetchRequest{GroupID: group, Topics: make(map[string][]int)}
 	for t, n := range counts {
 		for p := range n {
-			req.Topics[t] = append(req.Topics[t], c.first()+p)
+			req.Topics[t] = append(req.Topics[t], c.view.first()+p)
 		}
 	}
 	err = c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {

@@ -58,13 +58,22 @@ func (e *ReplacedError) Error() string {
 // nil.
 func (r *Reader) permanentError(ctx context.Context) error {
 	// One answer is of all topics, however many partitions need it.
-	ask := sync.OnceValues(func() (map[string]known, error) { return r.client.ask(ctx, r.topics...) })
+	ask := sync.OnceValues(func() (map[string]known, error) { return r.ask(ctx) })
 	for _, p := range r.parts {
 		if err := r.permanentErrorOf(ctx, p, ask); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ask asks a broker about the topics. Thousands of readers do when one broker is away, and share the answers.
+func (r *Reader) ask(ctx context.Context) (map[string]known, error) {
+	ask := func(ctx context.Context) (map[string]known, error) { return r.client.transport.ask(ctx, r.topics...) }
+	if r.client.shared == nil {
+		return ask(ctx)
+	}
+	return r.client.shared.asked.get(ctx, r.topics, time.Time{}, ask)
 }
 
 // permanentErrorOf is permanentError of one partition. ask asks a broker about the topics.
@@ -248,6 +257,6 @@ func (r *Reader) sameTopic(ctx context.Context, p *partition) (bool, error) {
 	if p.last.Topic == "" || p.id == "" {
 		return !p.missing, nil
 	}
-	ids, err := r.client.TopicIDs(ctx, p.at.Topic)
+	ids, err := r.client.topicIDs(ctx, []string{p.at.Topic})
 	return ids[p.at.Topic] == p.last.Topic, err
 }

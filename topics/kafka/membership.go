@@ -59,7 +59,7 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 	m := &Membership{elected: make(chan Election, 1), left: make(chan struct{}), again: make(chan struct{}, 1)}
 	cfg.even = &m.even
 	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-		ID: cfg.Group, Topics: []string{cfg.Topic}, Brokers: c.cfg.Brokers, Dialer: c.dialer(),
+		ID: cfg.Group, Topics: []string{cfg.Topic}, Brokers: c.cfg.Brokers, Dialer: c.cfg.dialer(),
 		GroupBalancers: []kafkago.GroupBalancer{cfg.balancer()},
 		SessionTimeout: cfg.Session,
 		// A member learns of a new election with its next heartbeat.
@@ -100,7 +100,7 @@ func (m *Membership) follow(cfg *MembershipConfig, p *pace) {
 		case joined && denied(err) && (p.began.IsZero() || time.Since(p.began) < p.client.cfg.DialFor):
 			p.fail(err) // it was allowed before
 		case errors.Is(err, kafkago.InconsistentGroupProtocol):
-			m.publish(Election{Err: p.client.foreign(cfg, err)})
+			m.publish(Election{Err: foreign(p.client, cfg, err)})
 		case refusedMember(err):
 			m.publish(Election{Err: p.client.explainDenied(fmt.Errorf("group %s: %w", cfg.Group, cause(err)), "Read",
 				"group and topic "+cfg.Group)})
@@ -141,7 +141,7 @@ func refusedMember(err error) bool {
 }
 
 // foreign returns the error of a group that has a member which takes part in no election, with where that is.
-func (c *Client) foreign(cfg *MembershipConfig, err error) error {
+func foreign(c *Client, cfg *MembershipConfig, err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.DialFor)
 	defer cancel()
 	where := "whose host brokers do not say"

@@ -92,7 +92,7 @@ func TestForeignMember(t *testing.T) {
 			t.Fatal(err)
 		}
 		group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-			ID: "ledger", Topics: []string{"ledger"}, Brokers: c.cfg.Brokers, Dialer: c.dialer(), SessionTimeout: time.Second,
+			ID: "ledger", Topics: []string{"ledger"}, Brokers: c.cfg.Brokers, Dialer: c.cfg.dialer(), SessionTimeout: time.Second,
 			HeartbeatInterval: 100 * time.Millisecond,
 		})
 		if err != nil {

@@ -17,13 +17,13 @@ type openTransaction struct {
 // OpenTransactions returns the open transactions whose last record is older than a time, as far as the leaders of the topics'
 // partitions say: those before Kafka 2.8 do not.
 func (c *Client) OpenTransactions(ctx context.Context, before time.Time, topics ...string) (open []openTransaction, err error) {
-	leaders, err := c.leaders(ctx, topics)
+	leaders, err := c.catalog.leaders(ctx, topics, time.Time{})
 	if err != nil {
 		return nil, err
 	}
 	for at, leader := range leaders {
 		ask, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
-		answer, err := c.exchange(ask, int32(leader), &kmsg.DescribeProducersRequest{
+		answer, err := c.transport.exchange(ask, int32(leader), &kmsg.DescribeProducersRequest{
 			Topics: []kmsg.DescribeProducersRequestTopic{{Topic: at.Topic, Partitions: []int32{at.Partition}}},
 		}, nil)
 		cancel()

@@ -62,7 +62,7 @@ func (p *Producer) seal(b *Batch, transactional bool) ([][]sealedBatch, error) {
 // produce sends a round. Batches that are too large for their topic are divided. It waits first, while
 // the brokers throttle this client, but no longer than a request may take: a transaction is open.
 func (p *Producer) produce(ctx context.Context, round []sealedBatch) error {
-	if d := p.client.throttling.toProduce(); d > 0 {
+	if d := p.client.Health.throttling.toProduce(); d > 0 {
 		_ = Sleep(ctx, min(d, p.cfg.RetryFor/2)) // the request fails if the context has ended
 	}
 	large, err := p.produceRound(ctx, round)
@@ -97,7 +97,7 @@ func (p *Producer) produceRound(ctx context.Context, round []sealedBatch) (large
 	err = p.client.retryReplicated(ctx, p.cfg.RetryFor, p.topics, func(ctx context.Context) error {
 		groups, err := p.byLeader(ctx, left)
 		if err != nil {
-			p.leaders.forget()
+			p.forgotten = time.Now()
 			return err
 		}
 		failed := make([][]sealedBatch, len(groups))
@@ -124,7 +124,7 @@ func (p *Producer) produceRound(ctx context.Context, round []sealedBatch) (large
 			}
 		}
 		if len(left) > 0 {
-			p.leaders.forget()
+			p.forgotten = time.Now()
 		}
 		return worst(errs)
 	})
@@ -136,10 +136,10 @@ func (p *Producer) byLeader(ctx context.Context, batches []sealedBatch) ([][]sea
 	for _, b := range batches {
 		if !slices.Contains(p.topics, b.at.Topic) {
 			p.topics = append(p.topics, b.at.Topic)
-			p.leaders.forget()
+			p.forgotten = time.Now()
 		}
 	}
-	leaders, err := p.leaders.of(ctx, p.client, p.topics)
+	leaders, err := p.client.catalog.leaders(ctx, p.topics, p.forgotten)
 	if err != nil {
 		return nil, err
 	}
@@ -163,12 +163,8 @@ func (p *Producer) byLeader(ctx context.Context, batches []sealedBatch) ([][]sea
 func (p *Producer) produceTo(ctx context.Context, batches []sealedBatch) (failed []sealedBatch, err error) {
 	req := &rawproduce.Request{TransactionalID: p.cfg.TransactionalID, Acks: -1, Timeout: ackTimeout(ctx)}
 	for _, b := range batches {
-		i := slices.IndexFunc(req.Topics, func(t rawproduce.RequestTopic) bool { return t.Topic == b.at.Topic })
-		if i < 0 {
-			i = len(req.Topics)
-			req.Topics = append(req.Topics, rawproduce.RequestTopic{Topic: b.at.Topic})
-		}
-		req.Topics[i].Partitions = append(req.Topics[i].Partitions, rawproduce.RequestPartition{
+		t := topicIn(&req.Topics, b.at.Topic, func(t *rawproduce.RequestTopic) *string { return &t.Topic })
+		t.Partitions = append(t.Partitions, rawproduce.RequestPartition{
 			Partition: b.at.Partition, RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(b.bytes)},
 		})
 	}
@@ -192,7 +188,7 @@ func (p *Producer) produceTo(ctx context.Context, batches []sealedBatch) (failed
 			batches[i].first = first[b.at]
 		case !ok:
 			failed = append(failed, b)
-			errs = append(errs, fmt.Errorf("%s partition %d: the answer does not mention it", b.at.Topic, b.at.Partition))
+			errs = append(errs, fmt.Errorf("%s partition %d: %w", b.at.Topic, b.at.Partition, errUnmentioned))
 		// A duplicate sequence number: the batch was appended before, and the
 		// answer to that was lost.
 		case (code == kafkago.MessageSizeTooLarge || code == kafkago.RecordListTooLarge) && b.records.n > 1:

@@ -57,19 +57,19 @@ var (
 
 // Producer produces record batches. It is not safe for concurrent use.
 type Producer struct {
-	client  *Client
-	cfg     ProducerConfig
-	codec   compress.Compression
-	session session
-	next    map[TopicPartition]int32 // next sequence number in this session
-	batch   *Batch                   // reused by Commit and Send
-	topics  []string                 // all topics produced to so far
-	leaders leaderCache              // of topics
-	open    map[TopicPartition]bool  // partitions of the open transaction; empty if none is open
-	last    map[TopicPartition]int64 // see Last
-	lateEnd bool                     // a request that ended the last transaction may arrive yet
-	most    atomic.Int64             // bytes of a batch that no topic was known to refuse, 0 for any
-	cut     []TopicPartition         // see Cut
+	client    *Client
+	cfg       ProducerConfig
+	codec     compress.Compression
+	session   session
+	next      map[TopicPartition]int32 // next sequence number in this session
+	batch     *Batch                   // reused by Commit and Send
+	topics    []string                 // all topics produced to so far
+	forgotten time.Time                // leaders of before are not believed any more
+	open      map[TopicPartition]bool  // partitions of the open transaction; empty if none is open
+	last      map[TopicPartition]int64 // see Last
+	lateEnd   bool                     // a request that ended the last transaction may arrive yet
+	most      atomic.Int64             // bytes of a batch that no topic was known to refuse, 0 for any
+	cut       []TopicPartition         // see Cut
 	// ended is the error that ended the session, nil while it is usable. After
 	// it a transaction may be open and sequence numbers are used: continuing
 	// would mix the next transaction with the rest of this one.

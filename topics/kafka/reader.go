@@ -23,16 +23,16 @@ type ReaderConfig struct {
 // offset and outside of any consumer group. One goroutine may use it; Position,
 // End, Quiet, Expect and Pause may be called from others.
 type Reader struct {
-	client  *Client
-	cfg     ReaderConfig
-	parts   []*partition // in the order in which a fetch lists them, see fetch
-	mu      sync.RWMutex // guards index
-	index   map[TopicPartition]*partition
-	topics  []string
-	leaders leaderCache
-	pace    pace
-	failed  error // for the next Fill, because the last one had records to return
-	refused refusals
+	client    *Client
+	cfg       ReaderConfig
+	parts     []*partition // in the order in which a fetch lists them, see fetch
+	mu        sync.RWMutex // guards index
+	index     map[TopicPartition]*partition
+	topics    []string
+	pace      pace
+	forgotten time.Time // leaders of before are not believed any more
+	failed    error     // for the next Fill, because the last one had records to return
+	refused   refusals
 }
 
 // NewReader starts at the given offsets.
@@ -63,7 +63,7 @@ func (r *Reader) Add(at TopicPartition, offset int64) {
 	if !slices.Contains(r.topics, at.Topic) {
 		r.topics = append(r.topics, at.Topic)
 	}
-	r.leaders.forget()
+	r.forgotten = time.Now()
 }
 
 // Believe tells a reader, before its first Fill, the id of the partition's topic, "" if it is
@@ -110,6 +110,9 @@ func (r *Reader) Expect(at TopicPartition, offset int64) { r.of(at).expected.Sto
 // called again: what a partition brings faster than it is needed would have to be held.
 // At least one partition must not be paused.
 func (r *Reader) Pause(at TopicPartition, paused bool) { r.of(at).paused.Store(paused) }
+
+// Limit bounds one broker's answers to later Fills, as ReaderConfig.MaxBytes does.
+func (r *Reader) Limit(bytes int) { r.cfg.MaxBytes = bytes }
 
 // Answer holds the records of one Fill, and the memory that they point into.
 type Answer struct {

@@ -67,7 +67,7 @@ func (c *Client) retryReplicated(ctx context.Context, within time.Duration, topi
 			return err
 		}
 		if time.Since(looked) >= warnEvery {
-			what, looked = c.tooFew(ctx, topics), time.Now()
+			what, looked = c.TooFewReplicas(ctx, topics...), time.Now()
 		}
 		if what == "" {
 			return err
@@ -76,15 +76,9 @@ func (c *Client) retryReplicated(ctx context.Context, within time.Duration, topi
 	})
 }
 
-// TooFewReplicas says which of the topics has a partition to which nothing can be written, as fewer replicas are in sync than it
-// wants; "" if none is known to.
+// TooFewReplicas says which of the topics, and of those in which brokers keep transactions, has a partition to which nothing can be
+// written, as fewer replicas are in sync than it wants; "" if none is known to.
 func (c *Client) TooFewReplicas(ctx context.Context, topics ...string) string {
-	return c.tooFew(ctx, topics)
-}
-
-// tooFew says which of the topics, and of those in which brokers keep transactions, has too few
-// replicas in sync; "" if none is known to.
-func (c *Client) tooFew(ctx context.Context, topics []string) string {
 	all := slices.Concat(topics, []string{"__transaction_state", "__consumer_offsets"})
 	_, replicas, err := c.Replicas(ctx, all...)
 	configs, refused := c.TopicConfigs(ctx, all, MinInSync)

@@ -71,7 +71,7 @@ func (p *pace) pause(ctx context.Context, err error) {
 // fail notes that the operation has failed and will be tried again.
 func (p *pace) fail(err error) {
 	p.ask()
-	p.client.troubles.note(p, err, p.client.cfg.Logger)
+	p.client.Health.troubles.note(p, err, p.client.cfg.Logger)
 }
 
 // ask notes that the operation is asked for.
@@ -84,13 +84,13 @@ func (p *pace) ask() {
 // end notes that the operation was answered.
 func (p *pace) end() {
 	p.wait, p.began = 0, time.Time{}
-	p.client.troubles.end(p, p.client.cfg.Logger)
+	p.client.Health.troubles.end(p, p.client.cfg.Logger)
 }
 
 // leave notes that the operation is over, answered or given up.
 func (p *pace) leave() {
 	p.began = time.Time{}
-	p.client.troubles.forget(p)
+	p.client.Health.troubles.forget(p)
 }
 
 // Sleep waits for d, or until the context ends: then it returns its error.

@@ -29,7 +29,7 @@ func (c *Client) explainDenied(err error, right, on string) error {
 func (c *Client) MayWrite(ctx context.Context, topics ...string) error {
 	var all map[string]known
 	err := c.retry(ctx, forever, func(ctx context.Context) (err error) {
-		all, err = c.ask(ctx, topics...)
+		all, err = c.transport.ask(ctx, topics...)
 		return err
 	})
 	for _, topic := range slices.Sorted(slices.Values(topics)) {

@@ -204,10 +204,10 @@ func (l login) MarshalJSON() ([]byte, error) { return json.Marshal(l.Name()) }
 
 // dialer returns a dialer with the client's configuration, for kafka-go's
 // ConsumerGroup, which makes its own connections.
-func (c *Client) dialer() *kafkago.Dialer {
+func (cfg *Config) dialer() *kafkago.Dialer {
 	return &kafkago.Dialer{
-		ClientID: c.cfg.ClientID, Timeout: c.transport.DialTimeout, DualStack: true,
-		DialFunc: c.cfg.Dialer, TLS: c.cfg.TLS, SASLMechanism: c.cfg.SASL,
+		ClientID: cfg.ClientID, Timeout: min(cfg.Timeout, dialFor), DualStack: true,
+		DialFunc: cfg.Dialer, TLS: cfg.TLS, SASLMechanism: cfg.SASL,
 	}
 }
 

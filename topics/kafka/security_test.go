@@ -92,6 +92,18 @@ func testRights(t *testing.T, cluster *kafkatest.Cluster) {
 	checkErrorLine(t, send(), want...)
 	_, err = c.NewProducer(t.Context(), ProducerConfig{TransactionalID: name})
 	checkErrorLine(t, err, user+" has no right to Write on transactional id "+name)
+	cluster.Allow(t, user, kafkago.ResourceTypeTransactionalID, name, kafkago.ACLOperationTypeWrite)
+	transactional, err := c.NewProducer(t.Context(), ProducerConfig{TransactionalID: name, RetryFor: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkErrorLine(t, transactional.Commit(t.Context(), []Record{{Topic: name, Value: []byte("x")}}, "", nil), want...)
+	allow()
+	if transactional, err = c.NewProducer(t.Context(), ProducerConfig{TransactionalID: name, RetryFor: 2 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	checkErrorLine(t, transactional.Commit(t.Context(), []Record{{Topic: name, Value: []byte("x")}}, "g",
+		map[TopicPartition]int64{{name, 0}: 1}), user+" has no right to Read on group g")
 }
 
 // TestExpiredCertificate: that a certificate has expired is not the fault of the file of authorities.
@@ -113,7 +125,7 @@ func testGroupMember(t *testing.T, cluster *kafkatest.Cluster) {
 		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeTopic, name, kafkago.ACLOperationTypeRead)
 		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeGroup, name, kafkago.ACLOperationTypeRead)
 		g, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-			ID: name, Brokers: c.cfg.Brokers, Dialer: c.dialer(), Topics: []string{name}, JoinGroupBackoff: 50 * time.Millisecond,
+			ID: name, Brokers: c.cfg.Brokers, Dialer: c.cfg.dialer(), Topics: []string{name}, JoinGroupBackoff: 50 * time.Millisecond,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,84 +16,37 @@ import (
 // answer that has nothing for a reader leaves it waiting for the next.
 //
 // Partitions that have brought something lately are asked for apart from the others, so that a busy one does not have the
-// brokers look through thousands of quiet ones each time.
+// brokers look through thousands of quiet ones each time. The quiet ones are in a fetch session (KIP-227): a request names what
+// has changed since the one before, and so does its answer.
 
-// Sharing returns the same client, whose readers share requests.
+// Sharing returns the same client, whose readers share requests, and so do those who ask for offsets and for the ids of topics.
 func (c *Client) Sharing() *Client {
 	of := *c
-	of.shared = &sharedFetches{client: c, lanes: make(map[laneKey]*lane), known: make(map[string]*knownTopics)}
+	of.shared = &shared{client: c, lanes: make(map[laneKey]*lane)}
+	of.shared.offsets = jointOffsets{client: &of, turn: make(chan struct{}, 1)}
+	of.shared.offsets.turn <- struct{}{}
 	return &of
 }
 
 // Bounds of shared requests.
 const (
-	sharedInFlight = 4                      // to one leader, of busy partitions and of quiet ones
-	sharedBytes    = 16 << 20               // of an answer
-	busyFor        = time.Second            // since something came
-	busyWait       = 20 * time.Millisecond  // the longest wait for busy partitions: others wait for the request meanwhile
-	quietWait      = 250 * time.Millisecond // and for quiet ones
-	patience       = 2 * time.Second        // for which a patient reader waits
+	sharedInFlight = 4                     // without a session to one leader, of busy partitions, and of quiet ones
+	sharedBytes    = 16 << 20              // of an answer
+	busyFor        = time.Second           // since something came
+	busyWait       = 20 * time.Millisecond // the longest wait for partitions that are not in a session: others wait for the request meanwhile
+	quietWait      = time.Second           // and for those in one
+	patience       = 5 * time.Second       // for which a patient reader waits
 )
 
-// sharedFetches are the fetches of a client.
-type sharedFetches struct {
-	client *Client
+// shared is what the readers of a client share.
+type shared struct {
+	client  *Client
+	offsets jointOffsets
+	ids     cache[map[string]string]
+	asked   cache[map[string]known] // see Reader.ask
 
 	mu    sync.Mutex
 	lanes map[laneKey]*lane
-
-	asking sync.Mutex // guards known
-	known  map[string]*knownTopics
-}
-
-// knownTopics is what kafka-go knows of topics, which it copies each time.
-type knownTopics struct {
-	at      time.Time
-	answer  *kafkago.MetadataResponse
-	leaders map[TopicPartition]int // nil until somebody wants them
-}
-
-// metadata returns what kafka-go knows of topics, at most metadataTTL old where readers share requests. It is not to be changed.
-func (c *Client) metadata(ctx context.Context, topics []string) (*kafkago.MetadataResponse, error) {
-	if c.shared == nil {
-		return c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
-	}
-	c.shared.asking.Lock()
-	defer c.shared.asking.Unlock()
-	k, err := c.shared.topics(ctx, topics, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	return k.answer, nil
-}
-
-// leaders returns the leaders of the partitions of topics as of a later time than the given one. It is not to be changed.
-func (s *sharedFetches) leaders(ctx context.Context, topics []string, after time.Time) (map[TopicPartition]int, error) {
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	k, err := s.topics(ctx, topics, after)
-	if err != nil {
-		return nil, err
-	}
-	if k.leaders == nil {
-		k.leaders, err = leadersIn(k.answer)
-	}
-	return k.leaders, err
-}
-
-// topics returns what is known of topics since a time. s.asking is held.
-func (s *sharedFetches) topics(ctx context.Context, topics []string, after time.Time) (*knownTopics, error) {
-	key := strings.Join(topics, " ")
-	k := s.known[key]
-	if k == nil || time.Since(k.at) >= metadataTTL || !k.at.After(after) {
-		answer, err := s.client.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
-		if err != nil {
-			return nil, err
-		}
-		k = &knownTopics{at: time.Now(), answer: answer}
-		s.known[key] = k
-	}
-	return k, nil
 }
 
 type laneKey struct {
@@ -104,8 +56,10 @@ type laneKey struct {
 
 // lane has the readers that wait for one leader.
 type lane struct {
-	waiting  []*ask // in order
-	inFlight int    // requests
+	laneKey
+	waiting  []*ask       // in no request, in order
+	inFlight int          // requests without a session
+	session  fetchSession // of quiet partitions
 }
 
 // ask is what one reader asks for.
@@ -118,6 +72,18 @@ type ask struct {
 	done   chan sharedAnswer // capacity 1
 }
 
+// each calls f with the partitions that are asked for.
+func (a *ask) each(f func(at TopicPartition, p *kmsg.FetchRequestTopicPartition)) {
+	for _, t := range a.topics {
+		for i := range t.Partitions {
+			f(TopicPartition{t.Topic, t.Partitions[i].Partition}, &t.Partitions[i])
+		}
+	}
+}
+
+// over reports whether the reader waits for nothing any more.
+func (a *ask) over() bool { return a.left.Err() != nil }
+
 // sharedAnswer is what came for one reader.
 type sharedAnswer struct {
 	*rawAnswer
@@ -127,18 +93,24 @@ type sharedAnswer struct {
 
 // exchange asks a leader for the partitions of a request, together with other readers, until there is something or the time has
 // come.
-func (s *sharedFetches) exchange(ctx context.Context, key laneKey, req *kmsg.FetchRequest, front bool, wait time.Duration, buffer []byte,
+func (s *shared) exchange(ctx context.Context, key laneKey, req *kmsg.FetchRequest, front bool, wait time.Duration, buffer []byte,
 ) (*rawAnswer, bool, error) {
 	a := &ask{topics: req.Topics, front: front, until: time.Now().Add(wait), buffer: buffer, left: ctx, done: make(chan sharedAnswer, 1)}
 	s.mu.Lock()
 	l := s.lanes[key]
 	if l == nil {
-		l = &lane{}
+		l = &lane{laneKey: key}
 		s.lanes[key] = l
 	}
 	l.waiting = append(l.waiting, a)
-	s.send(key, l)
+	s.send(l)
 	s.mu.Unlock()
+	late := time.AfterFunc(wait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		l.session.expire(a)
+	})
+	defer late.Stop()
 	select {
 	case got := <-a.done:
 		return got.rawAnswer, got.first, got.err
@@ -148,25 +120,37 @@ func (s *sharedFetches) exchange(ctx context.Context, key laneKey, req *kmsg.Fet
 }
 
 // send sends what waits in a lane, if there may be another request. s.mu is held.
-func (s *sharedFetches) send(key laneKey, l *lane) {
-	l.waiting = slices.DeleteFunc(l.waiting, func(a *ask) bool { return a.left.Err() != nil })
+func (s *shared) send(l *lane) {
+	l.waiting = slices.DeleteFunc(l.waiting, (*ask).over)
+	if !l.busy {
+		if !l.session.out && l.inFlight > 0 {
+			return // who is in flight joins the session, too
+		}
+		l.waiting = slices.DeleteFunc(l.waiting, l.session.join)
+		if req := l.session.request(); req != nil {
+			go s.fetchIn(l, req)
+		}
+	}
 	if len(l.waiting) == 0 || l.inFlight == sharedInFlight {
 		return
 	}
 	asks := l.waiting
 	l.waiting = nil
 	l.inFlight++
-	go s.fetch(key, l, asks)
+	go s.fetch(l, asks)
 }
 
 // fetch sends one request, and gives each reader what came for it. Those for which nothing came wait for the next.
-func (s *sharedFetches) fetch(key laneKey, l *lane, asks []*ask) {
+func (s *shared) fetch(l *lane, asks []*ask) {
 	slices.SortStableFunc(asks, func(a, b *ask) int { return int(bit(b.front, 1)) - int(bit(a.front, 1)) })
-	wait := quietWait
-	if key.busy {
-		wait = busyWait
+	req := sharedRequest(busyWait)
+	if req.SessionEpoch = -1; len(asks) == 1 {
+		req.MaxBytes = math.MaxInt32 // see Reader.request
 	}
-	answer, err := s.ask(key.leader, wait, asks)
+	for _, a := range asks {
+		a.each(func(at TopicPartition, p *kmsg.FetchRequestTopicPartition) { addTo(req, at.Topic, p) })
+	}
+	answer, err := s.ask(l.leader, req)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -176,38 +160,33 @@ func (s *sharedFetches) fetch(key laneKey, l *lane, asks []*ask) {
 		case err != nil:
 			a.done <- sharedAnswer{err: err}
 		case answer.has(a), !now.Before(a.until):
-			a.done <- sharedAnswer{rawAnswer: answer.of(a), first: i == 0}
+			a.done <- sharedAnswer{rawAnswer: answer.of(a, nil), first: i == 0}
 		default:
 			waiting = append(waiting, a)
 		}
 	}
 	l.inFlight--
 	l.waiting = append(waiting, l.waiting...)
-	s.send(key, l)
+	s.send(l)
+}
+
+// sharedRequest returns a request without partitions.
+func sharedRequest(wait time.Duration) *kmsg.FetchRequest {
+	return &kmsg.FetchRequest{
+		ReplicaID: -1, MaxWaitMillis: int32(wait.Milliseconds()), MinBytes: 1, MaxBytes: sharedBytes, IsolationLevel: readCommitted,
+	}
+}
+
+func addTo(req *kmsg.FetchRequest, topic string, p *kmsg.FetchRequestTopicPartition) {
+	t := topicIn(&req.Topics, topic, func(t *kmsg.FetchRequestTopic) *string { return &t.Topic })
+	t.Partitions = append(t.Partitions, *p)
 }
 
 // ask sends a request of all that readers ask for.
-func (s *sharedFetches) ask(leader int32, wait time.Duration, asks []*ask) (*sharedWire, error) {
-	req := &kmsg.FetchRequest{
-		ReplicaID: -1, MaxWaitMillis: int32(wait.Milliseconds()), MinBytes: 1, MaxBytes: sharedBytes,
-		IsolationLevel: readCommitted, SessionEpoch: -1,
-	}
-	if len(asks) == 1 {
-		req.MaxBytes = math.MaxInt32 // see Reader.request
-	}
-	for _, a := range asks {
-		for _, t := range a.topics {
-			i := slices.IndexFunc(req.Topics, func(o kmsg.FetchRequestTopic) bool { return o.Topic == t.Topic })
-			if i < 0 {
-				i = len(req.Topics)
-				req.Topics = append(req.Topics, kmsg.FetchRequestTopic{Topic: t.Topic})
-			}
-			req.Topics[i].Partitions = append(req.Topics[i].Partitions, t.Partitions...)
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), wait+s.client.cfg.Timeout)
+func (s *shared) ask(leader int32, req *kmsg.FetchRequest) (*sharedWire, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(req.MaxWaitMillis)*time.Millisecond+s.client.cfg.Timeout)
 	defer cancel()
-	m, err := s.client.exchange(ctx, leader, req, nil)
+	m, err := s.client.transport.exchange(ctx, leader, req, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +194,7 @@ func (s *sharedFetches) ask(leader int32, wait time.Duration, asks []*ask) (*sha
 	if fetched.ErrorCode != 0 {
 		return nil, kafkago.Error(fetched.ErrorCode)
 	}
-	w := &sharedWire{throttle: m.ThrottleTimeMs, parts: make(map[TopicPartition]*kmsg.FetchResponseTopicPartition)}
+	w := &sharedWire{throttle: m.ThrottleTimeMs, session: fetched.SessionID, parts: make(map[TopicPartition]*kmsg.FetchResponseTopicPartition)}
 	for _, t := range fetched.Topics {
 		for i := range t.Partitions {
 			w.parts[TopicPartition{t.Topic, t.Partitions[i].Partition}] = &t.Partitions[i]
@@ -227,48 +206,49 @@ func (s *sharedFetches) ask(leader int32, wait time.Duration, asks []*ask) (*sha
 // sharedWire is the answer to a shared request.
 type sharedWire struct {
 	throttle int32
+	session  int32
 	parts    map[TopicPartition]*kmsg.FetchResponseTopicPartition
 }
 
 // has reports whether the answer has something for a reader: also that something was expected and did not come.
-func (w *sharedWire) has(a *ask) bool {
-	for _, t := range a.topics {
-		for i := range t.Partitions {
-			p := w.parts[TopicPartition{t.Topic, t.Partitions[i].Partition}]
-			if p == nil || p.ErrorCode != 0 || len(p.RecordBatches) > 0 || p.LastStableOffset > t.Partitions[i].FetchOffset {
-				return true
-			}
-		}
-	}
-	return false
+func (w *sharedWire) has(a *ask) (some bool) {
+	a.each(func(at TopicPartition, asked *kmsg.FetchRequestTopicPartition) {
+		p := w.parts[at]
+		some = some || p == nil || brings(p, asked)
+	})
+	return some
 }
 
-// of returns the part of the answer that a reader has asked for, as an answer of its own.
-func (w *sharedWire) of(a *ask) *rawAnswer {
+// brings reports whether the answer of a partition has something.
+func brings(p *kmsg.FetchResponseTopicPartition, asked *kmsg.FetchRequestTopicPartition) bool {
+	return p.ErrorCode != 0 || len(p.RecordBatches) > 0 || p.LastStableOffset > asked.FetchOffset
+}
+
+// of returns the part of the answer that a reader has asked for, as an answer of its own. What it has nothing of is as it was in the
+// session, nil for none.
+func (w *sharedWire) of(a *ask, before map[TopicPartition]*held) *rawAnswer {
 	size := 0
-	for _, t := range a.topics {
-		for i := range t.Partitions {
-			if p := w.parts[TopicPartition{t.Topic, t.Partitions[i].Partition}]; p != nil {
-				size += len(p.RecordBatches)
-			}
+	a.each(func(at TopicPartition, _ *kmsg.FetchRequestTopicPartition) {
+		if p := w.parts[at]; p != nil {
+			size += len(p.RecordBatches)
 		}
-	}
+	})
 	bytes := slices.Grow(a.buffer[:0], size)
 	answer := &kmsg.FetchResponse{}
-	for _, t := range a.topics {
-		part := kmsg.FetchResponseTopic{Topic: t.Topic}
-		for i := range t.Partitions {
-			p := w.parts[TopicPartition{t.Topic, t.Partitions[i].Partition}]
-			if p == nil {
-				continue
-			}
+	a.each(func(at TopicPartition, _ *kmsg.FetchRequestTopicPartition) {
+		var own kmsg.FetchResponseTopicPartition
+		if p := w.parts[at]; p != nil {
+			own = *p
 			from := len(bytes)
 			bytes = append(bytes, p.RecordBatches...)
-			own := *p
 			own.RecordBatches = bytes[from:len(bytes):len(bytes)]
-			part.Partitions = append(part.Partitions, own)
+		} else if h := before[at]; h != nil && h.answered {
+			own = h.last
+		} else {
+			return
 		}
-		answer.Topics = append(answer.Topics, part)
-	}
+		t := topicIn(&answer.Topics, at.Topic, func(t *kmsg.FetchResponseTopic) *string { return &t.Topic })
+		t.Partitions = append(t.Partitions, own)
+	})
 	return &rawAnswer{Response: answer, bytes: bytes, ThrottleTimeMs: w.throttle}
 }

@@ -449,7 +449,7 @@ func testTopicIDs(t *testing.T, c *Client) {
 	if second := ids(); second == first || second == "" {
 		t.Errorf("the topic has the id %q before and %q after it was created anew, want two", first, second)
 	}
-	known, err := c.ask(t.Context(), name, "absent")
+	known, err := c.transport.ask(t.Context(), name, "absent")
 	if err != nil || known[name].partitions != 1 || known["absent"].code != kafkago.UnknownTopicOrPartition {
 		t.Errorf("brokers say %+v, error %v, want one partition, and an absent topic", known, err)
 	}

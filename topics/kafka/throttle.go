@@ -39,7 +39,7 @@ func throttle(parts []*partition, err error) {
 // isThrottled reports whether the partition's leader is not to be asked yet.
 func (p *partition) isThrottled() bool { return time.Now().Before(p.leader.until) }
 
-// Throttling counts for [Client.Throttled] once it adds up to throttledFor, with no more than
+// Throttling counts for [Health.Throttled] once it adds up to throttledFor, with no more than
 // throttledGap between two answers that say so.
 const (
 	throttledFor = time.Second
@@ -65,7 +65,7 @@ func unlessMuted(answer protocol.Message, err error) (protocol.Message, error) {
 // throttling is for how long the brokers have throttled a client. The zero value is ready for use.
 type throttling struct {
 	mu     sync.Mutex
-	total  map[string]time.Duration // by request, see Client.Throttled
+	total  map[string]time.Duration // by request, see Health.Throttled
 	lasts  time.Duration            // in total, without a gap
 	until  time.Time                // end of the last one
 	logged time.Time                // when a warning was logged
@@ -109,7 +109,7 @@ func (t *throttling) toProduce() time.Duration {
 	return time.Until(t.produce)
 }
 
-// kindOf returns which of the series of [Client.Throttled] a request is in.
+// kindOf returns which of the series of [Health.Throttled] a request is in.
 func kindOf(request protocol.ApiKey) string {
 	switch request {
 	case protocol.Fetch:
@@ -122,8 +122,8 @@ func kindOf(request protocol.ApiKey) string {
 
 // Throttled returns for how long in all the brokers have throttled this client, by request: fetch,
 // produce or other. now reports whether they do so at present.
-func (c *Client) Throttled() (total map[string]time.Duration, now bool) {
-	t := c.throttling
+func (h *Health) Throttled() (total map[string]time.Duration, now bool) {
+	t := &h.throttling
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	total = map[string]time.Duration{"fetch": 0, "produce": 0, "other": 0}

@@ -92,7 +92,7 @@ func TestThrottledFetch(t *testing.T) {
 		q := limit(k.Fake, slices.Repeat([]time.Duration{5 * time.Second}, 4)...)
 		began := time.Now()
 		said := make(chan string, 1)
-		time.AfterFunc(4*time.Second, func() { said <- c.Trouble() })
+		time.AfterFunc(4*time.Second, func() { said <- c.Health.Trouble() })
 		next("b")
 		if took := time.Since(began); took < 20*time.Second || q.early > 0 {
 			t.Errorf("throttled for 20 s, the record came after %v, and %d fetches before their time", took, q.early)
@@ -100,10 +100,10 @@ func TestThrottledFetch(t *testing.T) {
 		if what := <-said; what != errThrottled.Error() {
 			t.Errorf("Trouble = %q, want %q", what, errThrottled)
 		}
-		if total, now := c.Throttled(); total["fetch"] != 20*time.Second || !now {
+		if total, now := c.Health.Throttled(); total["fetch"] != 20*time.Second || !now {
 			t.Errorf("throttled for %v, now %v, want 20 s and true", total, now)
 		}
-		if what := c.Trouble(); what != "" {
+		if what := c.Health.Trouble(); what != "" {
 			t.Errorf("when all is answered, Trouble = %q", what)
 		}
 
@@ -148,7 +148,7 @@ func TestThrottledProducer(t *testing.T) {
 		answers := []time.Duration{3 * time.Second, time.Hour}
 		c.transport.throttled = func(request protocol.ApiKey, _ time.Duration) {
 			if request == protocol.Produce && len(answers) > 0 {
-				c.throttling.add(request, answers[0], slog.Default())
+				c.Health.throttling.add(request, answers[0], slog.Default())
 				answers = answers[1:]
 			}
 		}
@@ -159,7 +159,7 @@ func TestThrottledProducer(t *testing.T) {
 				t.Errorf("it was committed after %v, want %v", at, want)
 			}
 		}
-		if total, _ := c.Throttled(); total["produce"] != time.Hour+3*time.Second {
+		if total, _ := c.Health.Throttled(); total["produce"] != time.Hour+3*time.Second {
 			t.Errorf("throttled for %v", total)
 		}
 	}, kfake.NumBrokers(1))

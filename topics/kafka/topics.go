@@ -22,17 +22,17 @@ func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]i
 	}
 	for again := false; ; again = true {
 		err := c.retry(ctx, forever, func(ctx context.Context) error {
-			m, err := c.metadata(ctx, topics)
+			known, err := c.catalog.of(ctx, topics, time.Time{})
 			if err != nil {
 				return err
 			}
-			for _, t := range m.Topics {
+			for _, t := range known.topics {
 				switch {
 				case errors.Is(t.Error, kafkago.UnknownTopicOrPartition):
 				case t.Error != nil:
 					return fmt.Errorf("topic %s: %w", t.Name, t.Error)
-				case c.seen(len(t.Partitions)) > 0:
-					counts[t.Name] = c.seen(len(t.Partitions))
+				case c.view.seen(len(t.Partitions)) > 0:
+					counts[t.Name] = c.view.seen(len(t.Partitions))
 				}
 			}
 			return nil
@@ -54,7 +54,15 @@ func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]i
 // TopicIDs returns the id of each topic, which changes when a topic is created anew. Topics
 // that do not exist are left out, and all of them if the brokers have no ids (before
 // Kafka 2.8).
-func (c *Client) TopicIDs(ctx context.Context, topics ...string) (map[string]string, error) {
+func (c *Client) TopicIDs(ctx context.Context, topics ...string) (ids map[string]string, err error) {
+	if c.shared != nil {
+		return c.shared.ids.get(ctx, topics, time.Time{}, func(ctx context.Context) (map[string]string, error) { return c.topicIDs(ctx, topics) })
+	}
+	return c.topicIDs(ctx, topics)
+}
+
+// topicIDs asks for them now.
+func (c *Client) topicIDs(ctx context.Context, topics []string) (map[string]string, error) {
 	ids := make(map[string]string)
 	err := c.retry(ctx, forever, func(ctx context.Context) error {
 		apis, err := c.client.ApiVersions(ctx, &kafkago.ApiVersionsRequest{})
@@ -63,7 +71,7 @@ func (c *Client) TopicIDs(ctx context.Context, topics ...string) (map[string]str
 		}) {
 			return err
 		}
-		all, err := c.ask(ctx, topics...)
+		all, err := c.transport.ask(ctx, topics...)
 		for name, t := range all {
 			if t.id != "" {
 				ids[name] = t.id
@@ -180,107 +188,6 @@ func (c *Client) AddPartitions(ctx context.Context, counts map[string]int) error
 	})
 }
 
-// Bounds are the offsets First ≤ offset < End that a read-committed reader can
-// get: End is the last stable offset.
-type Bounds struct{ First, End int64 }
-
-// Offsets returns the bounds of all partitions of the topics. Topics that do not
-// exist are left out.
-func (c *Client) Offsets(ctx context.Context, topics ...string) (map[TopicPartition]Bounds, error) {
-	counts, err := c.Partitions(ctx, topics...)
-	if err != nil || len(counts) == 0 {
-		return nil, err
-	}
-	bounds := make(map[TopicPartition]Bounds)
-	err = c.listOffsets(ctx, counts, func(at TopicPartition, p *kafkago.PartitionOffsets) {
-		bounds[at] = Bounds{p.FirstOffset, p.LastOffset}
-	}, kafkago.FirstOffsetOf, kafkago.LastOffsetOf)
-	return bounds, err
-}
-
-// OffsetsAt returns, for each partition of a topic, the offset of the first record that
-// is not older than the time, or the end if there is none. The brokers search by the
-// records' timestamps.
-func (c *Client) OffsetsAt(ctx context.Context, topic string, since time.Time) (map[TopicPartition]int64, error) {
-	counts, err := c.Partitions(ctx, topic)
-	if err != nil || len(counts) == 0 {
-		return nil, err
-	}
-	offsets := make(map[TopicPartition]int64)
-	// Two requests: where no record is found, kafka-go takes the answer to the second
-	// for one to the first.
-	err = c.listOffsets(ctx, counts, func(at TopicPartition, p *kafkago.PartitionOffsets) {
-		offsets[at] = p.LastOffset
-	}, kafkago.LastOffsetOf)
-	if err != nil {
-		return nil, err
-	}
-	err = c.listOffsets(ctx, counts, func(at TopicPartition, p *kafkago.PartitionOffsets) {
-		for found := range p.Offsets {
-			if found >= 0 { // some brokers answer with -1 where there is none
-				offsets[at] = found
-			}
-		}
-	}, func(p int) kafkago.OffsetRequest { return kafkago.TimeOffsetOf(p, since) })
-	return offsets, err
-}
-
-// listOffsets makes the requests for every partition and calls each for the answers.
-// counts are the numbers of partitions by topic.
-func (c *Client) listOffsets(ctx context.Context, counts map[string]int,
-	each func(TopicPartition, *kafkago.PartitionOffsets), requests ...func(partition int) kafkago.OffsetRequest,
-) error {
-	req := &kafkago.ListOffsetsRequest{Topics: make(map[string][]kafkago.OffsetRequest), IsolationLevel: kafkago.ReadCommitted}
-	for t, n := range counts {
-		for p := range n {
-			for _, request := range requests {
-				req.Topics[t] = append(req.Topics[t], request(c.first()+p))
-			}
-		}
-	}
-	return c.retry(ctx, forever, func(ctx context.Context) error {
-		res, err := c.client.ListOffsets(ctx, req)
-		if err != nil {
-			return err
-		}
-		for t, parts := range res.Topics {
-			for i := range parts {
-				p := &parts[i]
-				if errors.Is(p.Error, kafkago.Unknown) {
-					// kafka-go's error for a leader that did not answer.
-					p.Error = kafkago.LeaderNotAvailable
-				}
-				if p.Error != nil {
-					return fmt.Errorf("offsets of %s partition %d: %w", t, p.Partition, p.Error)
-				}
-				each(TopicPartition{t, int32(p.Partition)}, p)
-			}
-		}
-		return nil
-	})
-}
-
-// HasRecords reports whether a topic has, or has had and deleted, a committed record. One that
-// does not exist has none.
-func (c *Client) HasRecords(ctx context.Context, topic string) (found bool, err error) {
-	bounds, err := c.Offsets(ctx, topic)
-	if err != nil {
-		return false, err
-	}
-	start := make(map[TopicPartition]int64)
-	for at, b := range bounds {
-		if b.First > 0 {
-			return true, nil
-		}
-		start[at] = 0
-	}
-	err = c.ReadTo(ctx, start, bounds, func(*Record) bool {
-		found = true
-		return false
-	})
-	return found, err
-}
-
 // TopicConfigs returns the named settings of each topic, as they are in force, whether set on
 // the topic or as the brokers' default. Topics that do not exist, and those whose settings
 // this client may not read, are left out.
@@ -316,7 +223,7 @@ func (c *Client) TopicConfigs(ctx context.Context, topics []string, settings ...
 func (c *Client) DeleteRecords(ctx context.Context, at TopicPartition, before int64) error {
 	const within = 30 * time.Second
 	return c.retry(ctx, within, func(ctx context.Context) error {
-		leaders, err := c.leaders(ctx, []string{at.Topic})
+		leaders, err := c.catalog.leaders(ctx, []string{at.Topic}, time.Time{})
 		if err != nil {
 			return err
 		}
@@ -324,7 +231,7 @@ func (c *Client) DeleteRecords(ctx context.Context, at TopicPartition, before in
 		if err != nil {
 			return err
 		}
-		answer, err := c.exchange(ctx, int32(leader), &kmsg.DeleteRecordsRequest{
+		answer, err := c.transport.exchange(ctx, int32(leader), &kmsg.DeleteRecordsRequest{
 			Topics: []kmsg.DeleteRecordsRequestTopic{{
 				Topic:      at.Topic,
 				Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: at.Partition, Offset: before}},

@@ -1,7 +1,10 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -30,6 +33,9 @@ func (p *Producer) addPartitions(ctx context.Context, batches []sealedBatch) err
 		}
 		return worstOf(res.Topics, func(p kafkago.AddPartitionToTxnPartition) error { return p.Error })
 	})
+	if denied(err) { // of which topic, not every broker says
+		err = cmp.Or(p.client.MayWrite(ctx, slices.Collect(maps.Keys(topics))...), err)
+	}
 	if err != nil {
 		return err
 	}
@@ -52,7 +58,7 @@ func (p *Producer) addOffsets(ctx context.Context, group string, offsets map[Top
 		return res.Error
 	})
 	if err != nil {
-		return err
+		return p.client.explainDenied(err, "Read", "group "+group)
 	}
 	topics := make(map[string][]kafkago.TxnOffsetCommit)
 	for at, offset := range offsets {

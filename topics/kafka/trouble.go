@@ -48,7 +48,7 @@ func (t *troubles) note(op *pace, err error, log *slog.Logger) {
 		t.all = make(map[*pace]trouble)
 	}
 	t.all[op] = at
-	oldest, ok := t.oldest()
+	oldest, ok := t.oldest(func(error) bool { return true })
 	if !ok || !t.warned.IsZero() && now.Sub(t.warned) < warnEvery {
 		log.Debug("kafka: trying again", "err", err, "after", now.Sub(at.since))
 		return
@@ -87,10 +87,10 @@ func (e *partlyError) Error() string {
 }
 func (e *partlyError) Unwrap() error { return e.error }
 
-// oldest returns the trouble that has lasted longest, if it counts.
-func (t *troubles) oldest() (oldest trouble, ok bool) {
+// oldest returns the trouble that has lasted longest of those that count and match.
+func (t *troubles) oldest(matches func(error) bool) (oldest trouble, ok bool) {
 	for at := range t.counting() {
-		if !ok || at.since.Before(oldest.since) {
+		if matches(at.err) && (!ok || at.since.Before(oldest.since)) {
 			oldest, ok = at, true
 		}
 	}
@@ -111,24 +111,28 @@ func (t *troubles) counting() iter.Seq[trouble] {
 	}
 }
 
+// Health is what a client waits for. The zero value waits for nothing.
+type Health struct {
+	troubles   troubles
+	throttling throttling
+}
+
 // Trouble says in one line what has failed for some seconds and is being tried again, ""
 // for nothing: brokers that do not answer, partitions without a leader, batches that
 // are damaged. It leaves out what Partly says.
-func (c *Client) Trouble() string { return c.trouble(false) }
+func (h *Health) Trouble() string { return h.trouble(false) }
 
 // Partly says it of partitions, of which others of the same topic answer.
-func (c *Client) Partly() string { return c.trouble(true) }
+func (h *Health) Partly() string { return h.trouble(true) }
 
-func (c *Client) trouble(partly bool) (what string) {
-	c.troubles.mu.Lock()
-	defer c.troubles.mu.Unlock()
-	var oldest trouble
-	for at := range c.troubles.counting() {
-		if errors.As(at.err, new(*partlyError)) == partly && (what == "" || at.since.Before(oldest.since)) {
-			oldest, what = at, cause(at.err).Error()
-		}
+func (h *Health) trouble(partly bool) string {
+	h.troubles.mu.Lock()
+	defer h.troubles.mu.Unlock()
+	oldest, some := h.troubles.oldest(func(err error) bool { return errors.As(err, new(*partlyError)) == partly })
+	if !some {
+		return ""
 	}
-	return what
+	return cause(oldest.err).Error()
 }
 
 // Waits returns for how long the client has waited for each of the things that it can wait for, 0
@@ -143,20 +147,20 @@ func (c *Client) trouble(partly bool) (what string) {
 //   - topic: a topic or a partition is said not to exist
 //   - log: a log ends before what was read of it
 //   - other: anything else, such as a batch that is damaged, or a token that is refused
-func (c *Client) Waits() map[string]time.Duration {
+func (h *Health) Waits() map[string]time.Duration {
 	waits := map[string]time.Duration{
 		"broker": 0, "leader": 0, "coordinator": 0, "replicas": 0, "transaction": 0, "quota": 0, "topic": 0, "log": 0, "other": 0,
 	}
-	c.troubles.mu.Lock()
-	defer c.troubles.mu.Unlock()
-	for at := range c.troubles.counting() {
+	h.troubles.mu.Lock()
+	defer h.troubles.mu.Unlock()
+	for at := range h.troubles.counting() {
 		what := waitedFor(at.err)
 		waits[what] = max(waits[what], time.Since(at.since))
 	}
 	return waits
 }
 
-// waitedFor returns what is missing while an operation fails with the error, see [Client.Waits].
+// waitedFor returns what is missing while an operation fails with the error, see [Health.Waits].
 func waitedFor(err error) string {
 	if few := (*tooFewReplicas)(nil); errors.As(err, &few) {
 		return "replicas"

@@ -24,10 +24,10 @@ func TestGivenUpIsNotAnswered(t *testing.T) {
 	const tried, answered = "still trying", "everything is answered again"
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		c := &Client{transport: &coordinators{}, troubles: &troubles{}, cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Timeout: time.Second}}
+		c := &Client{transport: &coordinators{}, Health: &Health{}, cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Timeout: time.Second}}
 		silent := func(context.Context) error { return io.ErrUnexpectedEOF }
-		if err := c.retry(t.Context(), 5*time.Second, silent); err == nil || c.Trouble() != "" {
-			t.Errorf("given up with error %v and trouble %q, want an error and no trouble", err, c.Trouble())
+		if err := c.retry(t.Context(), 5*time.Second, silent); err == nil || c.Health.Trouble() != "" {
+			t.Errorf("given up with error %v and trouble %q, want an error and no trouble", err, c.Health.Trouble())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -50,7 +50,7 @@ func TestGivenUpIsNotAnswered(t *testing.T) {
 // for, is known from the second second on, and over when it is answered.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Client{transport: &coordinators{}, troubles: &troubles{}, cfg: Config{Logger: slog.New(slog.DiscardHandler), Timeout: 10 * time.Second}}
+		c := &Client{transport: &coordinators{}, Health: &Health{}, cfg: Config{Logger: slog.New(slog.DiscardHandler), Timeout: 10 * time.Second}}
 		for _, test := range []struct {
 			err  error
 			what string
@@ -65,7 +65,7 @@ func TestWaits(t *testing.T) {
 		} {
 			began := time.Now()
 			c.retry(t.Context(), forever, func(context.Context) error {
-				for what, waits := range c.Waits() {
+				for what, waits := range c.Health.Waits() {
 					want := time.Duration(0)
 					if lasts := time.Since(began); what == test.what && lasts > warnAfter {
 						want = lasts
@@ -81,7 +81,7 @@ func TestWaits(t *testing.T) {
 				return test.err
 			})
 		}
-		for what, waits := range c.Waits() {
+		for what, waits := range c.Health.Waits() {
 			if waits != 0 {
 				t.Errorf("all is answered, but it waits for %s for %v", what, waits)
 			}
@@ -114,7 +114,7 @@ func TestPartly(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()
 		said := make(chan string, 2)
-		time.AfterFunc(5*time.Second, func() { said <- c.Trouble(); said <- c.Partly() })
+		time.AfterFunc(5*time.Second, func() { said <- c.Health.Trouble(); said <- c.Health.Partly() })
 		for ctx.Err() == nil {
 			if _, err := r.Poll(ctx); err != nil && ctx.Err() == nil {
 				t.Fatal(err)

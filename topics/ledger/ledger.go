@@ -15,6 +15,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -505,13 +506,18 @@ func Newest(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (newe
 	b := bounds[at]
 	// The last record is followed by transaction markers, and possibly by records of
 	// aborted transactions, so search backwards in growing steps.
-	for back := int64(64); ; back *= 8 {
-		from := max(b.End-back, b.First)
-		err := scanAt(ctx, c, at, from, func(r *Record) bool { newest = r; return true })
-		if newest != nil || err != nil || from == b.First {
-			return newest, err
+	for back, from := int64(64), b.End; newest == nil && from > b.First; back *= 8 {
+		from = max(b.End-back, b.First)
+		l := open(c, at, from, -1)
+		for l.reader.Position(at) < b.End || len(l.queue) > 0 {
+			r, err := l.Wait(ctx)
+			if err != nil {
+				return nil, err
+			}
+			newest = cmp.Or(r, newest)
 		}
 	}
+	return newest, nil
 }
 
 // Next returns the next committed record, nil if there is none yet. It is a

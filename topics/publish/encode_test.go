@@ -69,7 +69,41 @@ func encodes(t testing.TB, size int) func() {
 			t.Fatal(full, err)
 		}
 		o := <-pipeline.publisher.gathered
-		o.batch.Reset()
-		pipeline.publisher.spare <- o
+		pipeline.publisher.reuse(o)
+	}
+}
+
+// TestSpareOutputsAreBounded: outputs are reused, but however many a flood has made large in turn, those that wait to be reused
+// have had maxOutput bytes together at most.
+func TestSpareOutputsAreBounded(t *testing.T) {
+	p := &publisher{producer: &kafka.Producer{}}
+	for range 10 * spareOutputs {
+		p.reuse(&output{batch: &kafka.Batch{}})
+	}
+	if len(p.spare) != spareOutputs {
+		t.Fatalf("%d outputs are kept, want %d", len(p.spare), spareOutputs)
+	}
+	for range 1000 {
+		var list []*output
+		for range spareOutputs {
+			list = append(list, p.new())
+		}
+		for i, o := range list {
+			o.most = max(o.most, maxOutput/8)
+			if i == 0 {
+				o.most = 2 * maxOutput
+			}
+			p.reuse(o)
+		}
+		total := 0
+		for _, o := range p.spare {
+			total += o.most
+		}
+		if total != p.kept || total > maxOutput {
+			t.Fatalf("outputs of %d bytes are kept, and counted as %d, want at most %d", total, p.kept, maxOutput)
+		}
+	}
+	if len(p.spare) != 8 {
+		t.Errorf("%d outputs of an eighth of maxOutput are kept, want 8", len(p.spare))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -23,6 +24,7 @@ type output struct {
 	batch   *kafka.Batch
 	offsets map[kafka.TopicPartition]int64
 	windows int
+	most    int       // bytes of batch that it has had: how much memory it has, within a factor
 	last    int64     // number of the last window
 	chain   string    // its hash, as the ledger has it
 	since   time.Time // when the first window was cut
@@ -43,9 +45,12 @@ type publisher struct {
 
 	in        chan *output // closed after the last output
 	gathered  chan *output // holds one at most, to which the loop may add windows as long as it is there
-	spare     chan *output // to be reused
 	committed chan Commit  // after each transaction; closed at the end
 	err       error        // why it ended, nil at the end of in; read after committed is closed
+
+	mu    sync.Mutex // guards what follows
+	spare []*output  // to be reused, the last one first
+	kept  int        // bytes of most of all spare ones
 
 	open  []*output // in the open transaction
 	began time.Time // when it began
@@ -63,7 +68,7 @@ const (
 func newPublisher(cfg *Config, p *kafka.Producer, from Sources) *publisher {
 	return &publisher{
 		cfg: cfg, from: from, producer: p,
-		in: make(chan *output), gathered: make(chan *output, 1), spare: make(chan *output, spareOutputs),
+		in: make(chan *output), gathered: make(chan *output, 1),
 		committed: make(chan Commit, queuedCommits),
 		tries:     1, last: from.Ledger.Window(),
 	}
@@ -71,11 +76,27 @@ func newPublisher(cfg *Config, p *kafka.Producer, from Sources) *publisher {
 
 // new returns an empty output.
 func (p *publisher) new() *output {
-	select {
-	case o := <-p.spare:
-		return o
-	default:
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.spare)
+	if n == 0 {
 		return &output{batch: p.producer.NewBatch(), offsets: make(map[kafka.TopicPartition]int64)}
+	}
+	o := p.spare[n-1]
+	p.spare, p.kept = p.spare[:n-1], p.kept-o.most
+	return o
+}
+
+// reuse keeps an output that is committed for a later one, up to spareOutputs of maxOutput bytes together: a flood makes each
+// large in turn.
+func (p *publisher) reuse(o *output) {
+	o.windows, o.most = 0, max(o.most, o.batch.Bytes())
+	o.batch.Reset()
+	clear(o.offsets)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.spare) < spareOutputs && p.kept+o.most <= maxOutput {
+		p.spare, p.kept = append(p.spare, o), p.kept+o.most
 	}
 }
 
@@ -186,13 +207,7 @@ func (p *publisher) finish(began time.Time) {
 	}
 	for _, o := range p.open {
 		c.Happened.Windows += o.windows
-		o.windows = 0
-		o.batch.Reset()
-		clear(o.offsets)
-		select {
-		case p.spare <- o:
-		default:
-		}
+		p.reuse(o)
 	}
 	clear(p.open)
 	p.open, p.bytes, p.tries = p.open[:0], 0, 1

@@ -1,17 +1,15 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"math/big"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/hamba/avro/v2"
+
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // avroReader returns what reads records of an Avro schema. One that contains itself is refused: a few bytes could
@@ -80,22 +78,12 @@ func fieldsOf(s avro.Schema, within []string) (n int, err error) {
 	return n, nil
 }
 
-// avroRecord writes the JSON of a record.
 type avroRecord struct {
 	*avro.Reader
-	b   []byte
-	err error
+	jsonWriter
 }
 
-func (r *avroRecord) failed() error {
-	if r.err == nil && len(r.b) > maxJSON {
-		r.err = fmt.Errorf("the record has more than %d bytes as JSON", maxJSON)
-	}
-	if r.err != nil {
-		return r.err
-	}
-	return r.Error
-}
+func (r *avroRecord) failed() error { return cmp.Or(r.jsonWriter.failed(), r.Error) }
 
 // value reads a value: numbers as they are, also those that stand for times, bytes in base64 as Connect writes them,
 // decimals as numbers, and of a union what is in it.
@@ -107,16 +95,12 @@ func (r *avroRecord) value(s avro.Schema) {
 	case *avro.RefSchema:
 		r.value(s.Schema())
 	case *avro.RecordSchema:
-		r.b = append(r.b, '{')
-		for i, f := range s.Fields() {
-			if i > 0 {
-				r.b = append(r.b, ',')
-			}
-			r.text(f.Name())
-			r.b = append(r.b, ':')
+		r.begin('{')
+		for _, f := range s.Fields() {
+			r.key(f.Name())
 			r.value(f.Type())
 		}
-		r.b = append(r.b, '}')
+		r.end('}')
 	case *avro.EnumSchema:
 		symbol, ok := s.Symbol(int(r.ReadInt()))
 		if !ok && r.Error == nil {
@@ -127,8 +111,7 @@ func (r *avroRecord) value(s avro.Schema) {
 		r.list('[', ']', func() { r.value(s.Items()) })
 	case *avro.MapSchema:
 		r.list('{', '}', func() {
-			r.text(r.ReadString())
-			r.b = append(r.b, ':')
+			r.key(r.ReadString())
 			r.value(s.Values())
 		})
 	case *avro.UnionSchema:
@@ -147,7 +130,7 @@ func (r *avroRecord) value(s avro.Schema) {
 		r.Read(b)
 		r.bytes(b, s.Logical())
 	case *avro.NullSchema:
-		r.b = append(r.b, "null"...)
+		r.b = append(r.next(), "null"...)
 	case *avro.PrimitiveSchema:
 		r.primitive(s)
 	default:
@@ -158,15 +141,15 @@ func (r *avroRecord) value(s avro.Schema) {
 func (r *avroRecord) primitive(s *avro.PrimitiveSchema) {
 	switch s.Type() {
 	case avro.Boolean:
-		r.b = strconv.AppendBool(r.b, r.ReadBool())
+		r.b = strconv.AppendBool(r.next(), r.ReadBool())
 	case avro.Int:
-		r.b = strconv.AppendInt(r.b, int64(r.ReadInt()), 10)
+		r.b = strconv.AppendInt(r.next(), int64(r.ReadInt()), 10)
 	case avro.Long:
-		r.b = strconv.AppendInt(r.b, r.ReadLong(), 10)
+		r.b = strconv.AppendInt(r.next(), r.ReadLong(), 10)
 	case avro.Float:
-		r.b = appendNumber(r.b, float64(r.ReadFloat()), 32)
+		r.number(float64(r.ReadFloat()), 32)
 	case avro.Double:
-		r.b = appendNumber(r.b, r.ReadDouble(), 64)
+		r.number(r.ReadDouble(), 64)
 	case avro.String:
 		r.text(r.ReadString())
 	case avro.Bytes:
@@ -176,23 +159,15 @@ func (r *avroRecord) primitive(s *avro.PrimitiveSchema) {
 	}
 }
 
-// list reads blocks of items.
 func (r *avroRecord) list(open, closing byte, item func()) {
-	r.b = append(r.b, open)
-	first := true
+	r.begin(open)
 	for n, _ := r.ReadBlockHeader(); n != 0 && r.failed() == nil; n, _ = r.ReadBlockHeader() {
 		for ; n != 0 && r.failed() == nil; n-- {
-			if !first {
-				r.b = append(r.b, ',')
-			}
-			first = false
 			item()
 		}
 	}
-	r.b = append(r.b, closing)
+	r.end(closing)
 }
-
-func (r *avroRecord) text(s string) { r.b, r.err = appendText(r.b, s, r.err) }
 
 func (r *avroRecord) bytes(b []byte, logical avro.LogicalSchema) {
 	d, isDecimal := logical.(*avro.DecimalLogicalSchema)
@@ -200,45 +175,9 @@ func (r *avroRecord) bytes(b []byte, logical avro.LogicalSchema) {
 		r.text(base64.StdEncoding.EncodeToString(b))
 		return
 	}
-	const most = 128 // beyond the decimals of any database
-	if d.Scale() > most || len(b) > most {
+	text, ok := spelling.Decimal(b, d.Scale())
+	if !ok {
 		r.err = fmt.Errorf("a decimal of %d bytes with %d decimal places", len(b), d.Scale())
-		return
 	}
-	n := new(big.Int).SetBytes(b)
-	if len(b) > 0 && b[0] >= 0x80 {
-		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
-	}
-	digits := new(big.Int).Abs(n).String()
-	if d.Scale() > 0 {
-		digits = strings.Repeat("0", max(d.Scale()+1-len(digits), 0)) + digits
-		digits = digits[:len(digits)-d.Scale()] + "." + digits[len(digits)-d.Scale():]
-	}
-	if n.Sign() < 0 {
-		r.b = append(r.b, '-')
-	}
-	r.b = append(r.b, digits...)
-}
-
-// appendNumber appends a number. NaN is null; JSON has no infinity, so that is a text.
-func appendNumber(b []byte, x float64, bits int) []byte {
-	switch {
-	case math.IsNaN(x):
-		return append(b, "null"...)
-	case math.IsInf(x, 0):
-		return strconv.AppendQuote(b, strconv.FormatFloat(x, 'f', -1, bits))
-	}
-	return strconv.AppendFloat(b, x, 'g', -1, bits)
-}
-
-// appendText appends a JSON string, unless there is an error before. It is one that a text is not UTF-8.
-func appendText(b []byte, s string, err error) ([]byte, error) {
-	if err == nil && !utf8.ValidString(s) {
-		err = errors.New("a text that is not UTF-8")
-	}
-	quoted, wrong := json.Marshal(s)
-	if err == nil {
-		err = wrong
-	}
-	return append(b, quoted...), err
+	r.b = append(r.next(), text...)
 }

@@ -43,7 +43,7 @@ func protobufReader(s *Schema) (func([]byte) ([]byte, error), error) {
 		if err := (proto.UnmarshalOptions{RecursionLimit: maxDepth}).Unmarshal(rest, m); err != nil {
 			return nil, fmt.Errorf("%.200w", err)
 		}
-		r := protobufRecord{}
+		var r protobufRecord
 		r.message(m)
 		return r.b, r.err
 	}, nil
@@ -82,19 +82,12 @@ func messageOf(messages protoreflect.MessageDescriptors, payload []byte) (of pro
 	return of, payload, nil
 }
 
-// protobufRecord writes the JSON of a message.
-type protobufRecord struct {
-	b   []byte
-	err error
-}
+type protobufRecord struct{ jsonWriter }
 
 // message writes a message: fields by the names of the schema, 64-bit integers as numbers, and what is not given as
 // its default, or as null where the schema tells the two apart.
 func (r *protobufRecord) message(m protoreflect.Message) {
-	if len(r.b) > maxJSON && r.err == nil {
-		r.err = fmt.Errorf("the record has more than %d bytes as JSON", maxJSON)
-	}
-	if r.err != nil {
+	if r.failed() != nil {
 		return
 	}
 	d := m.Descriptor()
@@ -108,68 +101,51 @@ func (r *protobufRecord) message(m protoreflect.Message) {
 		r.value(f, m.Get(f))
 		return
 	}
-	r.b = append(r.b, '{')
+	r.begin('{')
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)
-		if i > 0 {
-			r.b = append(r.b, ',')
-		}
-		r.text(string(f.Name()))
-		r.b = append(r.b, ':')
+		r.key(string(f.Name()))
 		switch v := m.Get(f); {
 		case f.HasPresence() && !m.Has(f):
-			r.b = append(r.b, "null"...)
+			r.b = append(r.next(), "null"...)
 		case f.IsList():
-			r.list(f, v.List())
+			r.begin('[')
+			for i := range v.List().Len() {
+				r.value(f, v.List().Get(i))
+			}
+			r.end(']')
 		case f.IsMap():
 			r.mapOf(f, v.Map())
 		default:
 			r.value(f, v)
 		}
 	}
-	r.b = append(r.b, '}')
-}
-
-func (r *protobufRecord) list(f protoreflect.FieldDescriptor, list protoreflect.List) {
-	r.b = append(r.b, '[')
-	for i := range list.Len() {
-		if i > 0 {
-			r.b = append(r.b, ',')
-		}
-		r.value(f, list.Get(i))
-	}
-	r.b = append(r.b, ']')
+	r.end('}')
 }
 
 // mapOf writes a map, in any order of its keys: events do not depend on it.
 func (r *protobufRecord) mapOf(f protoreflect.FieldDescriptor, m protoreflect.Map) {
-	r.b = append(r.b, '{')
-	first := true
+	r.begin('{')
 	m.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-		if !first {
-			r.b = append(r.b, ',')
-		}
-		first = false
-		r.text(k.String())
-		r.b = append(r.b, ':')
+		r.key(k.String())
 		r.value(f.MapValue(), v)
 		return r.err == nil
 	})
-	r.b = append(r.b, '}')
+	r.end('}')
 }
 
 func (r *protobufRecord) value(f protoreflect.FieldDescriptor, v protoreflect.Value) {
 	switch x := v.Interface().(type) {
 	case bool:
-		r.b = strconv.AppendBool(r.b, x)
+		r.b = strconv.AppendBool(r.next(), x)
 	case int32, int64:
-		r.b = strconv.AppendInt(r.b, v.Int(), 10)
+		r.b = strconv.AppendInt(r.next(), v.Int(), 10)
 	case uint32, uint64:
-		r.b = strconv.AppendUint(r.b, v.Uint(), 10)
+		r.b = strconv.AppendUint(r.next(), v.Uint(), 10)
 	case float32:
-		r.b = appendNumber(r.b, float64(x), 32)
+		r.number(float64(x), 32)
 	case float64:
-		r.b = appendNumber(r.b, x, 64)
+		r.number(x, 64)
 	case string:
 		r.text(x)
 	case []byte:
@@ -178,11 +154,9 @@ func (r *protobufRecord) value(f protoreflect.FieldDescriptor, v protoreflect.Va
 		if d := f.Enum().Values().ByNumber(x); d != nil {
 			r.text(string(d.Name()))
 		} else {
-			r.b = strconv.AppendInt(r.b, int64(x), 10)
+			r.b = strconv.AppendInt(r.next(), int64(x), 10)
 		}
 	case protoreflect.Message:
 		r.message(x)
 	}
 }
-
-func (r *protobufRecord) text(s string) { r.b, r.err = appendText(r.b, s, r.err) }

@@ -58,7 +58,7 @@ type Committed struct {
 }
 
 // Lag describes how far an input topic is ahead, see [intake.Inputs.Lag]. It comes after each
-// transaction and each second.
+// transaction and each second, if it has changed.
 type Lag struct {
 	Topic             string
 	Records, Withheld int64
@@ -126,7 +126,12 @@ func Join(handlers ...func(Event)) func(Event) {
 	}
 }
 
-// ReportLag calls events with the lag of each topic.
-func ReportLag(in *intake.Inputs, events func(Event)) {
-	in.Lag(func(topic string, records, withheld int64) { events(Lag{topic, records, withheld}) })
+// ReportLag calls events with the lag of each topic, unless it is what it was: last has those of before.
+func ReportLag(in *intake.Inputs, last map[string]Lag, events func(Event)) {
+	in.Lag(func(topic string, records, withheld int64) {
+		if now, before := (Lag{topic, records, withheld}), last[topic]; now != before {
+			last[topic] = now
+			events(now)
+		}
+	})
 }

@@ -38,7 +38,7 @@ func (b *CellBy) ofNode(n *event.Node, key []byte, partitions int) (int32, error
 		return b.ofID(n.ID, partitions)
 	}
 	for i := range n.Named {
-		if a := &n.Named[i]; a.Name == b.attribute {
+		if a := &n.Named[i]; a.Name == b.attribute && a.Kind != event.Gap {
 			p := kafka.PartitionFor([]byte(a.String()), partitions)
 			b.known[n.ID.Clone()] = p
 			return p, nil

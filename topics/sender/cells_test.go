@@ -77,7 +77,7 @@ func TestCellBy(t *testing.T) {
 					t.Errorf("--cell-by %s: there are records in %v", by, counts)
 				}
 				for line, want := range map[string]string{
-					`{"id":9,"features":[1]}`: "which decides its cell", `{"node":9,"class":"a"}`: "before the node",
+					`{"id":9,"features":[1]}`: "which decides its cell", `{"id":9,"features":{"tenant":null}}`: "which decides its cell", `{"node":9,"class":"a"}`: "before the node",
 				} {
 					if by == "prefix=/" {
 						want = `has no "/" behind what decides its cell`

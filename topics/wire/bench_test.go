@@ -34,11 +34,11 @@ func BenchmarkNodeJSON(b *testing.B) {
 
 func BenchmarkPrediction(b *testing.B) {
 	p := samplePrediction()
-	value := AppendPrediction(nil, &p)
+	value := MsgPack.AppendPrediction(nil, &p)
 	b.Run("encode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			value = AppendPrediction(value[:0], &p)
+			value = MsgPack.AppendPrediction(value[:0], &p)
 		}
 	})
 	b.Run("decode", func(b *testing.B) {
@@ -69,7 +69,7 @@ func TestEncodeAllocations(t *testing.T) {
 	for name, encode := range map[string]func(){
 		"node":       func() { AppendNode(buf, &n) },
 		"label":      func() { AppendLabel(buf, &l) },
-		"prediction": func() { AppendPrediction(buf, &p) },
+		"prediction": func() { MsgPack.AppendPrediction(buf, &p) },
 		"key":        func() { AppendKey(buf, n.ID) },
 	} {
 		if got := testing.AllocsPerRun(100, encode); got != 0 {

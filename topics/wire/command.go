@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -19,25 +21,31 @@ func (d *Decoder) Command(o *event.Origin, c *event.Command) (reason event.Reaso
 }
 
 func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {
+	b, err := in.reads.unframed(b)
+	if err != nil {
+		return err
+	}
 	text, err := in.reads.eventJSON(b)
 	if err != nil {
 		return err
 	}
-	members, err := in.object(text, "command", "model", "rule", "nodes")
-	if err != nil {
+	var members [4]field
+	if err := in.membersOf(text, []string{"command", "model", "rule", "nodes"}, members[:]); err != nil {
 		return err
 	}
-	if c.Name, err = members[0].word(limits.MaxID); err != nil {
-		return err
+	for i, to := range []*string{&c.Name, &c.Model, &c.Rule} {
+		if members[i].given() {
+			if *to, err = members[i].text(limits.MaxID); err != nil {
+				return refusef(event.UnknownCommand, "%.40s is not a string of at most %d bytes", members[i], limits.MaxID)
+			}
+		}
 	}
-	if c.Model, err = members[1].word(limits.MaxID); err != nil {
-		return err
-	}
-	if c.Rule, err = members[2].word(limits.MaxID); err != nil {
-		return err
-	}
-	if c.Nodes, err = members[3].idsOr(limits, nil); err != nil {
-		return err
+	if members[3].given() {
+		nodes, marks, err := in.neighbours(&members[3], limits)
+		if err != nil || marks != nil {
+			return cmp.Or(err, refusef(event.BadID, "nodes are ids, and not objects"))
+		}
+		c.Nodes = slices.Clone(nodes) // a command outlives its block
 	}
 	if _, err := event.ParseRule(c.Rule); err != nil {
 		return refusef(event.UnknownCommand, "rule %v", err)
@@ -53,21 +61,6 @@ func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {
 		return refusef(event.UnknownCommand, "there is no command %.40q", c.Name)
 	}
 	return nil
-}
-
-// word reads a string of at most limit bytes, "" if the field is missing.
-func (f field) word(limit int) (string, error) {
-	if !f.given() {
-		return "", nil
-	}
-	if len(f) > 6*limit { // an escape, \u0041, has six bytes for one
-		return "", refusef(event.UnknownCommand, "a string of %d bytes", len(f))
-	}
-	var s string
-	if f[0] != '"' || json.Unmarshal(f, &s) != nil || len(s) > limit {
-		return "", refusef(event.UnknownCommand, "%.40s is not a string of at most %d bytes", f, limit)
-	}
-	return s, nil
 }
 
 // AppendCommand appends a command as JSON.

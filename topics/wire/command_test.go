@@ -18,6 +18,7 @@ func TestCommand(t *testing.T) {
 	}{
 		{`{"command":"promote","model":"8acbae9f5e4f7891"}`, event.Command{Name: event.Promote, Model: "8acbae9f5e4f7891"}},
 		{`{"command":"forget","nodes":["a\"b",7]}`, event.Command{Name: event.Forget, Nodes: []event.ID{{Str: `a"b`}, {Num: 7}}}},
+		{"\x00\x00\x00\x00\x01" + `{"command":"promote","model":"m"}`, event.Command{Name: event.Promote, Model: "m"}},
 		{`{"Command":"promote","model":"m","nodes":null,"by":"me"}`, event.Command{Name: event.Promote, Model: "m"}},
 	} {
 		var got event.Command
@@ -52,6 +53,7 @@ func TestCommandRefused(t *testing.T) {
 		`{"command":"forget","nodes":[]}`:   event.UnknownCommand,
 		`{"command":"forget","nodes":[""]}`: event.BadID,
 		`{"command":"forget","nodes":[{}]}`: event.BadID,
+		`{"command":"forget","nodes":[{"id":7}]}`:                              event.BadID,
 		`{"command":"forget","command":"forget","nodes":[1]}`:                  event.Undecodable,
 		`{"command":"promote","model":"` + strings.Repeat("m", 1025) + `"}`:    event.UnknownCommand,
 		`{"command":"promote","model":"` + strings.Repeat("m", 9000) + `"}`:    event.UnknownCommand,

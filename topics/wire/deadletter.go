@@ -107,12 +107,14 @@ func DecodeDeadLetter(b []byte, r *event.Refusal) error {
 		return err
 	}
 	var in input
-	members, err := in.object(text, "headers")
-	if err != nil {
+	var members [1]field
+	if err := in.membersOf(text, []string{"headers"}, members[:]); err != nil {
 		return err
 	}
-	if headers := members[0]; headers.given() && headers[0] == '[' && elements(headers) > maxHeaders { // before memory is taken
-		return refusef(event.TooLarge, "more than %d headers", maxHeaders)
+	if headers := members[0]; headers.given() && headers[0] == '[' { // before memory is taken
+		if _, _, err := headers.list(1, maxHeaders, event.TooLarge); err != nil {
+			return err
+		}
 	}
 	var l Letter
 	if err := json.Unmarshal(text, &l); err != nil {

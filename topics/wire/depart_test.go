@@ -33,6 +33,10 @@ func TestDeparture(t *testing.T) {
 		"long key":       {keyed(strings.Repeat("x", 1025)), byKey(event.ID{}), event.BadID},
 		"framed id":      {keyed("\x00\x00\x00\x00\x01" + `{"id":7}`), byKey(event.ID{Num: 7}), ""},
 		"framed, no id":  {keyed("\x00\x00\x00\x00\x01{}"), byKey(event.ID{}), event.BadID},
+		"a long, as [1]": {keyed("\x00\x00\x00\x00\x01[1]"), event.Node{ID: event.ID{Num: 22753629}, Departed: true, ByKey: true}, ""},
+		"Avro":           {keyed("\x00\x00\x00\x00\x01\x06abc"), byKey(event.ID{}), event.Undecodable},
+		"empty text":     {keyed(`""`), byKey(event.ID{}), event.BadID},
+		"enveloped null": {keyed(`{"schema":{},"payload":null}`), byKey(event.ID{}), event.BadID},
 		"key not UTF-8":  {keyed("\xff"), byKey(event.ID{}), event.BadID},
 		"msgpack":        {record(pack(t, fields{"id": "7", "departed": true, "time": 5})), event.Node{ID: event.ID{Str: "7"}, Departed: true, Time: 5}, ""},
 		"with features":  {record(pack(t, fields{"id": 7, "departed": true, "features": []float32{1}, "neighbours": []int{1}, "context": true})), event.Node{ID: event.ID{Num: 7}, Departed: true}, ""},
@@ -56,6 +60,24 @@ func TestDeparture(t *testing.T) {
 	}
 }
 
+// TestKeyWithoutID: what a registry's serializer framed, or Connect wrote with its schema, is never a text: without an id it is refused,
+// with a map and without one.
+func TestKeyWithoutID(t *testing.T) {
+	mapped, err := ParseMap("nodes:\n- id: {pointer: /after/id}\n  features: /after\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, json := range []string{"null", "true", "1.5", `""`, "{}", "[1,2]", `{"id":null}`, `{"schema":{},"payload":null}`} {
+		for _, m := range []*Map{nil, mapped} {
+			d := Decoder{Map: m, Frames: func(uint32, []byte) ([]byte, error) { return []byte(json), nil }}
+			var n event.Node
+			if reason, detail := d.Node(&event.Origin{Key: []byte("\x00\x00\x00\x00\x01\x02ab")}, &n); reason != event.BadID {
+				t.Errorf("framed %s, with a map %t: reason %q (%s), id %v", json, m != nil, reason, detail, n.ID)
+			}
+		}
+	}
+}
+
 // FuzzDeparture: the id that is read from a departure's key has the same key, and a key that
 // is an integer is never read as a string.
 func FuzzDeparture(f *testing.F) {
@@ -72,8 +94,7 @@ func FuzzDeparture(f *testing.F) {
 			return
 		}
 		checkNode(t, &n)
-		key = new(reading).keyValue(key)
-		if id, ok := keyID(&input{memory: new(Memory)}, key, d.Limits.withDefaults()); ok {
+		if id, is, _ := keyID(&input{memory: new(Memory)}, key, d.Limits.withDefaults()); is {
 			if n.ID != id || !n.Departed {
 				t.Fatalf("the key %q of another form is read as %v and %v", key, n.ID, id)
 			}

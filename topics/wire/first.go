@@ -19,17 +19,16 @@ func (as *reading) timeOf(v value) (int64, error) {
 	if as.first {
 		return v.integer()
 	}
-	return v.moment()
+	return moment(v)
 }
 
 // classOf reads a label's class: at first, a name or an index.
 func (as *reading) classOf(l *event.Label, v value, limits Limits) error {
-	f, isJSON := v.(*field)
-	if !as.first || isJSON && (*f)[0] == '"' || !isJSON && v.(*input).cursor.next() == aString {
-		return v.class(l, limits)
+	if !as.first || v.kind() == aString {
+		return class(l, v, limits)
 	}
 	index, err := v.integer()
-	if isJSON && err != nil || err == nil && (index < 0 || index > math.MaxInt32) {
+	if _, isJSON := v.(*field); isJSON && err != nil || err == nil && (index < 0 || index > math.MaxInt32) {
 		return refusef(event.UnknownClass, "the class is neither a name nor an index")
 	}
 	l.Index = int32(index)

@@ -642,7 +642,7 @@ var unnamed = cmpopts.IgnoreFields(event.Prediction{}, "Classes")
 // and decoding, and have the documented JSON. Bad ones are refused.
 func TestPrediction(t *testing.T) {
 	p := samplePrediction()
-	b := AppendPrediction(nil, &p)
+	b := MsgPack.AppendPrediction(nil, &p)
 	got := event.Prediction{Class: "stale"}
 	if err := DecodePrediction(b, &got); err != nil {
 		t.Fatal(err)
@@ -653,7 +653,7 @@ func TestPrediction(t *testing.T) {
 	const want = `{"node":"paper-17","class":"Theory","class_index":2,"confidence":0.7,"probabilities":{"Rule_Learning":0.1,"a \"b\"":0.2,"Theory":0.7},` +
 		`"total_uncertainty":0.8,"aleatoric_uncertainty":0.75,"epistemic_uncertainty":0.05,"window":41,"posterior_version":12,` +
 		`"time":1700000000000,"model":"cora-1"}`
-	if got := string(AppendPredictionJSON([]byte("> "), &p)); got != "> "+want {
+	if got := string(JSON.AppendPrediction([]byte("> "), &p)); got != "> "+want {
 		t.Errorf("JSON %s, want %s", got, "> "+want)
 	}
 	var read event.Prediction
@@ -668,13 +668,13 @@ func TestPrediction(t *testing.T) {
 		p := samplePrediction()
 		p.Set = &set
 		var got event.Prediction
-		if err := DecodePrediction(AppendPrediction(nil, &p), &got); err != nil {
+		if err := DecodePrediction(MsgPack.AppendPrediction(nil, &p), &got); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(p, got, unnamed); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
-		text := AppendPredictionJSON(nil, &p)
+		text := JSON.AppendPrediction(nil, &p)
 		if want := want[:len(want)-1] + "," + tail; string(text) != want {
 			t.Errorf("JSON %s, want %s", text, want)
 		}
@@ -685,7 +685,7 @@ func TestPrediction(t *testing.T) {
 	for _, act := range []bool{true, false} {
 		p := samplePrediction()
 		p.Act = &act
-		for _, b := range [][]byte{AppendPrediction(nil, &p), AppendPredictionJSON(nil, &p)} {
+		for _, b := range [][]byte{MsgPack.AppendPrediction(nil, &p), JSON.AppendPrediction(nil, &p)} {
 			var got event.Prediction
 			if err := DecodePrediction(b, &got); err != nil || got.Act == nil || *got.Act != act {
 				t.Errorf("%q is read as %+v (%v)", b, got, err)

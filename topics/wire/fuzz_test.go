@@ -209,14 +209,14 @@ func FuzzLabel(f *testing.F) {
 // FuzzPrediction: a prediction that other programs may have written is refused, or it stays
 // the same when it is encoded and decoded again, in both encodings.
 func FuzzPrediction(f *testing.F) {
-	f.Add(AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: 3}, Class: "a", Probabilities: []float32{.5, .5}, Model: "m"}))
-	f.Add(AppendPrediction(nil, &event.Prediction{Set: &event.Set{Classes: []string{"a", "b"}, Coverage: .9, Abstain: "large-set"}}))
+	f.Add(MsgPack.AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: 3}, Class: "a", Probabilities: []float32{.5, .5}, Model: "m"}))
+	f.Add(MsgPack.AppendPrediction(nil, &event.Prediction{Set: &event.Set{Classes: []string{"a", "b"}, Coverage: .9, Abstain: "large-set"}}))
 	act := true
-	f.Add(AppendPrediction(nil, &event.Prediction{Act: &act}))
-	f.Add(AppendPrediction(nil, &event.Prediction{Reasons: sampleReasons()}))
-	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "r"}, Reasons: sampleReasons()}))
-	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "b"}, Act: &act}))
-	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "a"}, Probabilities: []float32{.1}, Classes: []string{"b"}, Set: &event.Set{Coverage: .9}, Revision: 1, Asked: .5}))
+	f.Add(MsgPack.AppendPrediction(nil, &event.Prediction{Act: &act}))
+	f.Add(MsgPack.AppendPrediction(nil, &event.Prediction{Reasons: sampleReasons()}))
+	f.Add(JSON.AppendPrediction(nil, &event.Prediction{Node: event.ID{Str: "r"}, Reasons: sampleReasons()}))
+	f.Add(JSON.AppendPrediction(nil, &event.Prediction{Node: event.ID{Str: "b"}, Act: &act}))
+	f.Add(JSON.AppendPrediction(nil, &event.Prediction{Node: event.ID{Str: "a"}, Probabilities: []float32{.1}, Classes: []string{"b"}, Set: &event.Set{Coverage: .9}, Revision: 1, Asked: .5}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p, again event.Prediction
 		var err error

@@ -15,15 +15,17 @@ func graph(n *event.Node) *event.Graph {
 	return n.Graph
 }
 
-// rows reads a list of lists of numbers.
-func (in *input) rows(limits Limits) ([][]float32, error) {
-	count, _, err := in.cursor.list(0, limits.MaxNeighbours, event.TooLarge)
+func rows(v value, limits Limits) ([][]float32, error) {
+	n, list, err := v.list(1, limits.MaxNeighbours, event.TooLarge)
 	if err != nil {
 		return nil, err
 	}
-	rows := make([][]float32, count)
+	rows := make([][]float32, n)
 	for i := range rows {
-		if rows[i], err = in.numbers(limits); err != nil {
+		if rows[i], err = list.item().numbers(limits); err == nil && rows[i] == nil {
+			err = refusef(event.PartialFeatures, "node %d is null", i)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -31,55 +33,27 @@ func (in *input) rows(limits Limits) ([][]float32, error) {
 }
 
 // pairs reads a list of pairs, or a binary block of little-endian uint32, two for each.
-func (in *input) pairs(limits Limits) ([]uint32, error) {
-	if in.cursor.next() == aBlock {
-		flat := limits
-		flat.MaxFeatures = 2 * limits.MaxNeighbours
-		return in.indices(flat)
+func pairs(v value, limits Limits) (ends []uint32, err error) {
+	if v.kind() == aBlock {
+		limits.MaxFeatures = 2 * limits.MaxNeighbours
+		return v.indices(limits)
 	}
-	count, _, err := in.cursor.list(0, limits.MaxNeighbours, event.TooLarge)
+	n, list, err := v.list(1, limits.MaxNeighbours, event.TooLarge)
 	if err != nil {
 		return nil, err
 	}
-	ends := make([]uint32, 0, 2*count)
-	for i := range count {
-		pair, err := in.indices(limits)
+	ends = make([]uint32, 0, 2*n)
+	for i := range n {
+		pair, err := list.item().indices(limits)
+		if err == nil && len(pair) != 2 {
+			err = refusef(event.BadFeatures, "edge %d has %d ends", i, len(pair))
+		}
 		if err != nil {
 			return nil, err
 		}
-		if ends, err = appendPair(ends, pair, i); err != nil {
-			return nil, err
-		}
+		ends = append(ends, pair...)
 	}
 	return ends, nil
-}
-
-func appendPair(ends, pair []uint32, i int) ([]uint32, error) {
-	if len(pair) != 2 {
-		return nil, refusef(event.BadFeatures, "edge %d has %d ends", i, len(pair))
-	}
-	return append(ends, pair...), nil
-}
-
-func (f field) rows(limits Limits) (rows [][]float32, err error) {
-	err = f.items(limits, event.TooLarge, func(count int) { rows = make([][]float32, count) }, func(i int, item field) (err error) {
-		if rows[i], err = item.numbers(limits); err == nil && rows[i] == nil {
-			err = refusef(event.PartialFeatures, "node %d is null", i)
-		}
-		return err
-	})
-	return rows, err
-}
-
-func (f field) pairs(limits Limits) (ends []uint32, err error) {
-	err = f.items(limits, event.TooLarge, func(count int) { ends = make([]uint32, 0, 2*count) }, func(i int, item field) error {
-		pair, err := item.indices(limits)
-		if err == nil {
-			ends, err = appendPair(ends, pair, i)
-		}
-		return err
-	})
-	return ends, err
 }
 
 // checkGraph enforces the invariants of event.Graph.
@@ -109,7 +83,6 @@ func checkGraph(n *event.Node, limits Limits) error {
 	return nil
 }
 
-// graph appends the fields of a graph.
 func (o *output) graph(g *event.Graph) {
 	o.key("nodes")
 	o.to.EncodeArrayLen(len(g.Nodes))

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -82,19 +84,12 @@ func loneSurrogate(b []byte) bool {
 	}
 }
 
-// object returns the members of an object that have these names, maxNames at most, nil for
-// one that is not there. They are valid until the next call. Names are matched without
-// regard to case; one that comes twice is refused, as in msgpack. Other members are
-// ignored, and reported. null is an object without members.
-func (in *input) object(text field, names ...string) ([]field, error) {
-	members := in.members[:len(names)]
+// membersOf sets members to those of an object that have these names, nil for one that is not there. Names are matched without
+// regard to case; one that comes twice is refused, as in msgpack. Other members are ignored, and reported. null is an
+// object without members.
+func (in *input) membersOf(text field, names []string, members []field) error {
 	clear(members)
-	return members, in.objectInto(members, text, names...)
-}
-
-// objectInto is object into members, which are nil.
-func (in *input) objectInto(members []field, text field, names ...string) error {
-	if string(text) == "null" {
+	if !text.given() {
 		return nil
 	}
 	return text.each(func(name []byte, value field) error {
@@ -111,20 +106,19 @@ func (in *input) objectInto(members []field, text field, names ...string) error 
 	})
 }
 
-// read calls f with each member of an object that is given, in the order of the names.
-func (in *input) read(text field, names []string, f func(key []byte, v value) (known bool, err error)) error {
-	members, err := in.object(text, names...)
-	if err != nil {
+func (f field) object(in *input, names []string, read func(key []byte, v value) (known bool, err error)) error {
+	members := make([]field, len(names))
+	if err := in.membersOf(f, names, members); err != nil {
 		return err
 	}
-	return readGiven(members, names, f)
+	return readGiven(members, names, read)
 }
 
-// readGiven is read of members.
-func readGiven(members []field, names []string, f func(key []byte, v value) (known bool, err error)) error {
+// readGiven calls read with each member that is given, in the order of the names.
+func readGiven(members []field, names []string, read func(key []byte, v value) (known bool, err error)) error {
 	for i := range members {
 		if v := &members[i]; v.given() {
-			if _, err := f([]byte(names[i]), v); err != nil {
+			if _, err := read([]byte(names[i]), v); err != nil {
 				return err
 			}
 		}
@@ -159,40 +153,18 @@ func (f field) each(member func(name []byte, value field) error) error {
 // escaped reports whether a text, with its quotes or without, is not what it stands for.
 func escaped(text []byte) bool { return bytes.IndexByte(text, '\\') >= 0 }
 
-// unescaped returns what a text stands for.
 func (f field) unescaped() (s string, err error) {
 	err = json.Unmarshal(f, &s)
 	return s, err
 }
 
-// elements returns the number of elements of a list.
-func elements(f field) (n int) {
-	for rest := trimLeft(f[1:]); rest[0] != ']'; n++ {
-		_, rest = cutItem(rest)
+// items calls each for every item of a list, which are most at the most.
+func (f field) items(most int, each func(i int, item field) error) error {
+	n, list, err := f.list(1, most, event.TooManyNeighbours)
+	for i := 0; i < n && err == nil; i++ {
+		err = each(i, *list.item().(*field))
 	}
-	return n
-}
-
-// items calls begin with the number of elements of a list, and then each for every element. A list of
-// more than an event has neighbours is refused with the reason excess.
-func (f field) items(limits Limits, excess event.Reason, begin func(count int), each func(i int, item field) error) error {
-	if f[0] != '[' {
-		return refusef(event.Undecodable, "%.40s where a list is needed", f)
-	}
-	count := elements(f)
-	if count > limits.MaxNeighbours {
-		return refusef(excess, "a list of %d items, the limit is %d", count, limits.MaxNeighbours)
-	}
-	begin(count)
-	rest := f[1:]
-	for i := range count {
-		var item field
-		item, rest = cutItem(rest)
-		if err := each(i, item); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // cutItem cuts the first item from the inside of a list or an object, with the comma or
@@ -236,6 +208,72 @@ func cutAt(inside field, length int) (item, rest field) {
 	return item, rest
 }
 
+// kind returns what a value is: a number without a point and an exponent is an integer.
+func (f field) kind() kind {
+	switch f[0] {
+	case '"':
+		return aString
+	case '[':
+		return aList
+	case '{':
+		return aMap
+	case 't', 'f':
+		return aBoolean
+	case 'n':
+		return aNull
+	}
+	if bytes.ContainsAny(f, ".eE") {
+		return aDouble
+	}
+	return anInteger
+}
+
+func (f field) list(_, most int, excess event.Reason) (int, list, error) {
+	if f[0] != '[' {
+		return 0, nil, refusef(event.Undecodable, "%.40s where a list is needed", f)
+	}
+	n := 0
+	for rest := trimLeft(f[1:]); rest[0] != ']'; n++ {
+		_, rest = cutItem(rest)
+	}
+	if n > most {
+		return 0, nil, refusef(excess, "a list of %d items, the limit is %d", n, most)
+	}
+	return n, &itemsJSON{rest: f[1:]}, nil
+}
+
+// itemsJSON are the items of a list that are not read yet, and the one that is.
+type itemsJSON struct{ rest, now field }
+
+func (l *itemsJSON) item() value {
+	l.now, l.rest = cutItem(l.rest)
+	return &l.now
+}
+
+func (f field) text(limit int) (string, error) {
+	var s string
+	if f[0] != '"' || json.Unmarshal(f, &s) != nil || len(s) > limit {
+		return "", refusef(event.Undecodable, "%.40s where a string of at most %d bytes is needed", f, limit)
+	}
+	return s, nil
+}
+
+func (f field) number() (float32, error) {
+	x, err := f.float(32)
+	return float32(x), err
+}
+
+func (f field) double() (float64, error) { return f.float(64) }
+
+// float reads a number that is rounded to so many bits once. One beyond them is infinite.
+func (f field) float(bits int) (float64, error) {
+	x, err := strconv.ParseFloat(string(f), bits)
+	if err != nil && (f[0] == '"' || !math.IsInf(x, 0)) {
+		return 0, refusef(event.Undecodable, "%.40s where a number is needed", f)
+	}
+	return x, nil
+}
+
 func (f field) id(limit int) (event.ID, error) {
 	if !f.given() {
 		return event.ID{}, refusef(event.BadID, "there is no id")
@@ -272,11 +310,30 @@ func (f field) integer() (int64, error) {
 }
 
 // moment reads a time in milliseconds since 1970, or a date.
-func (f field) moment() (int64, error) {
-	if !f.given() {
-		return 0, nil
+func moment(v value) (at int64, err error) {
+	if text, isJSON := v.(*field); isJSON {
+		return text.instant(time.Millisecond)
 	}
-	return f.instant(time.Millisecond)
+	switch v.kind() {
+	case aString:
+		text, err := v.text(maxContentType)
+		if err != nil {
+			return 0, err
+		}
+		at, ok := spelling.Time(text, time.Millisecond)
+		if !ok {
+			return 0, noTime(strconv.Quote(text))
+		}
+		return at, nil
+	case aDouble:
+		x, err := v.double()
+		at, ok := spelling.MillisOf(x, time.Millisecond)
+		if err == nil && !ok {
+			err = noTime(strconv.FormatFloat(x, 'g', -1, 64))
+		}
+		return at, err
+	}
+	return v.integer()
 }
 
 func (f field) boolean() (bool, error) {
@@ -366,25 +423,4 @@ func (f field) indices(limits Limits) ([]uint32, error) {
 		x[i] = uint32(v)
 	}
 	return x, nil
-}
-
-// idsOr reads a list of ids. For an element that is an object it calls the function, unless
-// nil, with the element's index and the length of the list.
-func (f field) idsOr(limits Limits, object func(i, n int, item field) (event.ID, error)) ([]event.ID, error) {
-	if !f.given() {
-		return nil, nil
-	}
-	var ids []event.ID
-	err := f.items(limits, event.TooManyNeighbours, func(count int) { ids = make([]event.ID, count) }, func(i int, item field) (err error) {
-		if object != nil && item[0] == '{' {
-			ids[i], err = object(i, len(ids), item)
-		} else {
-			ids[i], err = item.id(limits.MaxID)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return ids, nil
 }

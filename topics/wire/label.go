@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -10,13 +9,10 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// labelNames are the fields of a label event.
 var labelNames = []string{"node", "class", "time"}
 
-// labelFields notes which fields a label event has.
 type labelFields struct{ node, class bool }
 
-// read reads a field of a label event by its name.
 func (s *labelFields) read(in *input, l *event.Label, key []byte, v value, limits Limits) (known bool, err error) {
 	switch string(key) {
 	case "node":
@@ -45,50 +41,41 @@ func (s *labelFields) check(l *event.Label, null bool) error {
 	return nil
 }
 
-// label reads a label event in msgpack.
-func (s *labelFields) label(in *input, l *event.Label, limits Limits) error {
-	if err := in.fields(func(key []byte) (bool, error) { return s.read(in, l, key, in, limits) }); err != nil {
+func (s *labelFields) label(in *input, v value, l *event.Label, limits Limits) error {
+	members := in.members[:len(labelNames)]
+	read := func(key []byte, v value) (bool, error) { return s.read(in, l, key, v, limits) }
+	var err error
+	if text, isJSON := v.(*field); isJSON {
+		if err = in.membersOf(*text, labelNames, members); err == nil {
+			err = readGiven(members, labelNames, read)
+		}
+	} else {
+		err = in.fields(func(key []byte) (bool, error) { return read(key, in) })
+	}
+	if err != nil {
 		return err
 	}
 	// A null field is not handed on, but its key is kept.
-	return s.check(l, !s.class && slices.ContainsFunc(in.keys, func(key []byte) bool { return string(key) == "class" }))
+	return s.check(l, !s.class && (members[1] != nil || slices.ContainsFunc(in.keys, func(key []byte) bool { return string(key) == "class" })))
 }
 
-// class reads a class: its name, or a number.
-func (in *input) class(l *event.Label, limits Limits) error {
-	switch in.cursor.next() {
+func class(l *event.Label, v value, limits Limits) (err error) {
+	switch v.kind() {
 	case aString:
-		var err error
-		l.Class, err = in.text(limits.MaxID)
+		if l.Class, err = v.text(limits.MaxValue); len(l.Class) > limits.MaxID {
+			return refusef(event.UnknownClass, "a class name of %d bytes", len(l.Class))
+		}
 		return checkName(l, err)
 	case aBoolean:
-		is, err := in.boolean()
+		is, err := v.boolean()
 		l.Class = strconv.FormatBool(is)
 		return err
 	}
-	number, err := in.double()
+	number, err := v.double()
+	if _, isJSON := v.(*field); isJSON && err != nil {
+		return refusef(event.UnknownClass, "the class is neither a name nor a number")
+	}
 	return setNumber(l, number, err)
-}
-
-func (f field) class(l *event.Label, limits Limits) error {
-	if f[0] == '"' {
-		if err := json.Unmarshal(f, &l.Class); err != nil {
-			return err
-		}
-		if len(l.Class) > limits.MaxID {
-			return refusef(event.UnknownClass, "a class name of %d bytes", len(l.Class))
-		}
-		return checkName(l, nil)
-	}
-	if is, err := f.boolean(); err == nil {
-		l.Class = strconv.FormatBool(is)
-		return nil
-	}
-	number, err := strconv.ParseFloat(string(f), 64)
-	if err != nil {
-		return refusef(event.UnknownClass, "class %.40s is neither a name nor a number", f)
-	}
-	return setNumber(l, number, nil)
 }
 
 func checkName(l *event.Label, err error) error {
@@ -132,16 +119,4 @@ func AppendLabel(dst []byte, l *event.Label) []byte {
 	}
 	o.end(m)
 	return o.done()
-}
-
-// labelJSON reads a label event in JSON.
-func (s *labelFields) labelJSON(in *input, b []byte, l *event.Label, limits Limits) error {
-	text, err := in.reads.eventJSON(b)
-	if err != nil {
-		return err
-	}
-	if err := in.read(text, labelNames, func(key []byte, v value) (bool, error) { return s.read(in, l, key, v, limits) }); err != nil {
-		return err
-	}
-	return s.check(l, in.members[1] != nil && !s.class)
 }

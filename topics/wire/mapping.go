@@ -29,7 +29,6 @@ type Map struct {
 // maxMap bounds the YAML of a map, in bytes: it is in the ledger.
 const maxMap = 32 << 10
 
-// mapText is the YAML of a map.
 type mapText struct {
 	Nodes  []rule `yaml:"nodes"`
 	Labels []rule `yaml:"labels"`
@@ -79,7 +78,6 @@ type condition struct {
 	Equals  texts   `yaml:"equals"`
 }
 
-// texts are a text, or a list of them.
 type texts []string
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -183,7 +181,6 @@ func asObject(v any) any {
 	return v
 }
 
-// withPreset returns the rules that a rule stands for.
 func (r rule) withPreset() ([]rule, error) {
 	fill := func(to **condition, at string, equals ...string) {
 		if *to == nil {
@@ -319,7 +316,6 @@ func (f field) member(token string) (found field) {
 	return found
 }
 
-// members returns how many members an object has.
 func (f field) members() (n int) {
 	if f[0] == '{' {
 		f.each(func([]byte, field) error { n++; return nil })
@@ -382,7 +378,6 @@ func (o *origin) id(in *input, f field, what string, limits Limits) (id event.ID
 	return id, true, err
 }
 
-// idOf returns the id that a value is.
 func (o *origin) idOf(in *input, v field, what string, limits Limits) (id event.ID, err error) {
 	if id, err = v.id(limits.MaxID); err != nil || o.Prefix == "" {
 		return id, err
@@ -423,12 +418,15 @@ func (f field) instant(one time.Duration) (at int64, err error) {
 	}
 	at, ok := spelling.Time(text, one)
 	if !ok {
-		return 0, refusef(event.Undecodable, "time: %.40s is no time: give a number, or a date such as 2026-03-01T12:00:00Z", f)
+		return 0, noTime(string(f))
 	}
 	return at, nil
 }
 
-// choose returns the rule of a record.
+func noTime(text string) error {
+	return refusef(event.Undecodable, "time: %.40s is no time: give a number, or a date such as 2026-03-01T12:00:00Z", text)
+}
+
 func (as *reading) choose(rules []rule, f field) (*rule, error) {
 	for i := range rules {
 		if r := &rules[i]; r.When == nil || r.When.holds(as, f) {
@@ -464,7 +462,6 @@ func (as *reading) root(value []byte, lists bool) (field, error) {
 	return f, err
 }
 
-// node reads a record of the nodes topic.
 func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error {
 	f, err := in.reads.root(value, slices.ContainsFunc(m.nodes, func(r rule) bool { return r.Each != nil }))
 	if err != nil {
@@ -513,7 +510,6 @@ func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error 
 	return nil
 }
 
-// maxEvents bounds the events of one record.
 const maxEvents = 4096
 
 // each calls one with the record, or with each item of its list.
@@ -529,7 +525,7 @@ func (r *rule) each(in *input, f field, limits Limits, one func(*rule, field) er
 	}
 	in.reads.record = f
 	defer func() { in.reads.record = nil }()
-	return list.items(limits, event.TooManyNeighbours, func(int) {}, func(i int, item field) error {
+	return list.items(limits.MaxNeighbours, func(i int, item field) error {
 		if i >= maxEvents {
 			return refusef(event.TooLarge, "more than %d events in a record", maxEvents)
 		}
@@ -594,7 +590,7 @@ func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) er
 			return err
 		}
 		if v[0] == '[' && !in.reads.first {
-			return v.items(limits, event.TooManyNeighbours, func(int) {}, func(_ int, item field) error {
+			return v.items(limits.MaxNeighbours, func(_ int, item field) error {
 				id, err := o.idOf(in, in.reads.unwrapped(in.reads.find(item, o.Item)), "neighbours", limits)
 				if err == nil {
 					err = add(id, item, f)
@@ -689,7 +685,6 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 	return err
 }
 
-// label reads a record of the labels topic.
 func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) error {
 	f, err := in.reads.root(value, false)
 	if err != nil {
@@ -725,7 +720,7 @@ func (r *rule) label(in *input, f field, l *event.Label, limits Limits) (err err
 		return nil
 	}
 	if !in.reads.first && r.Class.Classes == nil && v[0] != '"' { // as in our own format
-		return v.class(l, limits)
+		return class(l, &v, limits)
 	}
 	l.Class = string(v)
 	if v[0] == '"' {
@@ -759,9 +754,12 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 		return refusef(event.Empty, "the value is null, and the map has no rule with an id")
 	}
 	o := *m.nodes[i].ID
-	key = in.reads.keyValue(key)
-	if looksLikeJSON(key) {
-		f, err := in.reads.eventJSON(key)
+	value, _, err := in.reads.keyValue(key)
+	if err != nil {
+		return err
+	}
+	if looksLikeJSON(value) {
+		f, err := in.reads.eventJSON(value)
 		if err != nil {
 			return err
 		}
@@ -788,7 +786,7 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 		n.ID, n.ByKey = event.ID{Str: o.Prefix + string(key)}, false
 		return err
 	}
-	err := departure(in, key, n, limits)
+	err = departure(in, key, n, limits)
 	if o.Prefix != "" && err == nil {
 		n.ByKey = false
 		n.ID, err = o.prefixed(in, n.ID.String(), "id, in the key of a null value", limits)

@@ -5,12 +5,10 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
-	"time"
 	"unicode/utf8"
 
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
-	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -27,21 +25,20 @@ const (
 // that remain.
 type input struct {
 	cursor  cursor
+	json    field             // the value in JSON, which is not read by the cursor
 	keys    [][]byte          // keys of the current map
-	members [maxNames]field   // see object
+	members [maxNames]field   // of an event in JSON
 	memory  *Memory           // of the lists and texts
 	report  func(name []byte) // see Decoder.Unknown
 	reads   reading
 }
 
-// reading is how records are read.
 type reading struct {
 	first  bool  // see Decoder.First
 	record field // of which a list's items are read, nil for none
 	frames func(schema uint32, payload []byte) ([]byte, error)
 }
 
-// cursor reads msgpack, value by value.
 type cursor struct {
 	buf []byte
 	at  int // how many bytes of buf are read
@@ -71,7 +68,6 @@ type form struct {
 	n     uint64
 }
 
-// forms are the forms by their codes.
 var forms = func() (f [256]form) {
 	for i := range f {
 		switch x, c := &f[i], byte(i); {
@@ -115,7 +111,6 @@ func (in *input) reset(b []byte) {
 // left returns the number of bytes that are not read yet.
 func (c *cursor) left() int { return len(c.buf) - c.at }
 
-// next returns the kind of the next value.
 func (c *cursor) next() kind {
 	if c.at == len(c.buf) {
 		return 0
@@ -172,7 +167,6 @@ func (c *cursor) length(k kind, least int, needed string) (int, error) {
 	return int(n), err
 }
 
-// end refuses bytes after the value that was read.
 func (c *cursor) end() error {
 	if c.left() > 0 {
 		return refusef(event.Undecodable, "%d bytes after the map", c.left())
@@ -222,14 +216,12 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 	return nil
 }
 
-// unknown reports a field that is ignored.
 func (in *input) unknown(name []byte) {
 	if in.report != nil {
 		in.report(name)
 	}
 }
 
-// mapLen reads the length of a map.
 func (c *cursor) mapLen() (int, error) { return c.length(aMap, 2, "a map") }
 
 // string reads a string of at most limit bytes without copying it.
@@ -248,7 +240,6 @@ func (c *cursor) string(limit int) ([]byte, error) {
 	return b, nil
 }
 
-// text reads a string of at most limit bytes.
 func (in *input) text(limit int) (string, error) {
 	b, err := in.cursor.string(limit)
 	if err != nil {
@@ -257,7 +248,6 @@ func (in *input) text(limit int) (string, error) {
 	return in.memory.text(b), nil
 }
 
-// id reads a node's id: a string or an integer.
 func (in *input) id(limit int) (event.ID, error) {
 	switch in.cursor.next() {
 	case aString:
@@ -276,28 +266,22 @@ func (in *input) id(limit int) (event.ID, error) {
 	return event.ID{}, in.cursor.wrong(event.BadID, "a string or an integer")
 }
 
-// moment reads a time in milliseconds since 1970, or a date.
-func (in *input) moment() (int64, error) {
-	switch in.cursor.next() {
-	case aString:
-		text, err := in.text(maxContentType)
-		if err != nil {
-			return 0, err
-		}
-		at, ok := spelling.Time(text, time.Millisecond)
-		if !ok {
-			return 0, refusef(event.Undecodable, "time: %.40q is no time: give a number, or a date such as 2026-03-01T12:00:00Z", text)
-		}
-		return at, nil
-	case aDouble:
-		v, err := in.double()
-		at, ok := spelling.MillisOf(v, time.Millisecond)
-		if err == nil && !ok {
-			err = refusef(event.Undecodable, "time: %v is no time", v)
-		}
-		return at, err
-	}
-	return in.integer()
+func (in *input) kind() kind { return in.cursor.next() }
+
+func (in *input) list(least, most int, excess event.Reason) (int, list, error) {
+	n, _, err := in.cursor.list(0, least, most, excess)
+	return n, in, err
+}
+
+func (in *input) item() value { return in }
+
+func (in *input) object(_ *input, _ []string, read func(key []byte, v value) (known bool, err error)) error {
+	outer := in.keys
+	in.keys = outer[len(outer):]
+	err := in.fields(func(key []byte) (bool, error) { return read(key, in) })
+	clear(in.keys)
+	in.keys = outer
+	return err
 }
 
 // integer reads an integer of any form and refuses one beyond int64.
@@ -339,8 +323,8 @@ func (in *input) number() (float32, error) {
 }
 
 // list reads the length of a list or, if width > 0, of a binary block of items
-// of width bytes. A length over the limit is refused with the reason excess.
-func (c *cursor) list(width, limit int, excess event.Reason) (n int, block bool, err error) {
+// of width bytes. A length over the limit is refused with the reason excess. Items of a list have at least least bytes.
+func (c *cursor) list(width, least, limit int, excess event.Reason) (n int, block bool, err error) {
 	if block = width > 0 && c.next() == aBlock; block {
 		if n, err = c.length(aBlock, 1, "a block"); err == nil && n%width != 0 {
 			err = refusef(event.BadFeatures, "a block of %d bytes, each number has %d", n, width)
@@ -351,6 +335,8 @@ func (c *cursor) list(width, limit int, excess event.Reason) (n int, block bool,
 	}
 	if err == nil && n > limit {
 		err = refusef(excess, "a list of %d items, the limit is %d", n, limit)
+	} else if err == nil && n > c.left()/least && !block {
+		err = refusef(event.Undecodable, "%d items are declared, but only %d bytes remain", n, c.left())
 	}
 	return n, block, err
 }
@@ -358,7 +344,7 @@ func (c *cursor) list(width, limit int, excess event.Reason) (n int, block bool,
 // numbers reads an array of numbers, or a binary block of little-endian
 // float32.
 func (in *input) numbers(limits Limits) ([]float32, error) {
-	n, block, err := in.cursor.list(4, limits.MaxFeatures, event.TooLarge)
+	n, block, err := in.cursor.list(4, 1, limits.MaxFeatures, event.TooLarge)
 	if err != nil {
 		return nil, err
 	}
@@ -381,7 +367,7 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 // indices reads an array of integers, or a binary block of little-endian
 // uint32.
 func (in *input) indices(limits Limits) ([]uint32, error) {
-	n, block, err := in.cursor.list(4, limits.MaxFeatures, event.TooLarge)
+	n, block, err := in.cursor.list(4, 1, limits.MaxFeatures, event.TooLarge)
 	if err != nil {
 		return nil, err
 	}

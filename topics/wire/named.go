@@ -18,12 +18,6 @@ const (
 
 var errNoName = refusef(event.BadFeatures, "an attribute without a name")
 
-// isNamed reports whether features come by name.
-func (in *input) isNamed() bool { return in.cursor.next() == aMap }
-
-func (f field) isNamed() bool { return f.given() && f[0] == '{' }
-
-// named reads features by name.
 func (in *input) named(_ *input, limits Limits) ([]event.Attribute, error) {
 	n, err := in.cursor.mapLen()
 	if err != nil {
@@ -52,7 +46,6 @@ func (in *input) named(_ *input, limits Limits) ([]event.Attribute, error) {
 	return list, nil
 }
 
-// attribute reads a value by its name.
 func (in *input) attribute(a *event.Attribute, limits Limits) (err error) {
 	switch in.cursor.next() {
 	case aNull:
@@ -176,7 +169,6 @@ func (f field) attribute(in *input, a *event.Attribute, limits Limits) (err erro
 	return err
 }
 
-// named appends features by name.
 func (o *output) named(list []event.Attribute) {
 	m := o.begin()
 	for i := range list {

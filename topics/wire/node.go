@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -16,38 +17,39 @@ type shape struct {
 	edge                                       event.Edge // its ends if hasSource and hasTarget; Remove always
 }
 
-// node reads a node event in msgpack: a map, or a list of edges.
-func (in *input) node(n *event.Node, limits Limits) error {
-	if in.cursor.next() == aList {
-		return in.edges(n, limits)
+// node reads a node event: an object, or a list of edges.
+func (in *input) node(v value, n *event.Node, limits Limits) error {
+	if v.kind() == aList {
+		return in.edges(v, n, limits)
 	}
 	var s shape
-	if err := s.fields(in, n, limits); err != nil {
+	if err := s.fields(in, v, n, limits); err != nil {
 		return err
 	}
 	return s.form(in, n)
 }
 
-// value is a field of an event, in msgpack or JSON.
+// value is a value of a record, in msgpack or JSON.
 type value interface {
+	kind() kind
 	id(limit int) (event.ID, error)
-	neighbours(*input, Limits) ([]event.ID, []event.Mark, error)
-	class(*event.Label, Limits) error
 	text(limit int) (string, error)
 	number() (float32, error)
-	numbers(Limits) ([]float32, error)
-	isNamed() bool
-	named(*input, Limits) ([]event.Attribute, error)
-	indices(Limits) ([]uint32, error)
+	double() (float64, error)
 	boolean() (bool, error)
 	integer() (int64, error)
-	moment() (int64, error)
-	rows(Limits) ([][]float32, error)
-	pairs(Limits) ([]uint32, error)
-	texts(Limits) ([]string, error)
-	objects(in *input, most int, names []string, begin func(n int), read func(i int, key []byte, v value) (bool, error)) error
+	numbers(Limits) ([]float32, error)
+	indices(Limits) ([]uint32, error)
+	named(*input, Limits) ([]event.Attribute, error)
 	probabilities(Limits) (of []float32, classes []string, err error)
+	// list returns the number of items of a list, and the list, which has the next one. One of more than most items is refused
+	// with the reason excess, and one whose items have fewer than least bytes each.
+	list(least, most int, excess event.Reason) (n int, items list, err error)
+	// object calls read for the members that are given: in JSON those of these names, in their order, and otherwise all.
+	object(in *input, names []string, read func(key []byte, v value) (known bool, err error)) error
 }
+
+type list interface{ item() value }
 
 // nodeNames are the fields of a node event, in the order in which those of an object are
 // read.
@@ -56,7 +58,6 @@ var nodeNames = []string{
 	"context", "departed", "predict", "time", "nodes", "edges", "kind", "weight",
 }
 
-// read reads a field of a node event by its name.
 func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limits) (known bool, err error) {
 	switch string(key) {
 	case "id":
@@ -71,7 +72,7 @@ func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limit
 	case "remove":
 		s.edge.Remove, err = v.boolean()
 	case "features":
-		if v.isNamed() {
+		if v.kind() == aMap {
 			n.Named, err = v.named(in, limits)
 		} else {
 			n.Dense, err = v.numbers(limits)
@@ -85,7 +86,7 @@ func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limit
 			return true, refusef(event.Undecodable, "neighbours and neighbors: give one of them")
 		}
 		s.hasNeighbours = true
-		n.Neighbours, n.Marks, err = v.neighbours(in, limits)
+		n.Neighbours, n.Marks, err = in.neighbours(v, limits)
 	case "context":
 		n.Context, err = v.boolean()
 	case "departed":
@@ -95,17 +96,37 @@ func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limit
 	case "time":
 		n.Time, err = in.reads.timeOf(v)
 	case "nodes":
-		graph(n).Nodes, err = v.rows(limits)
+		graph(n).Nodes, err = rows(v, limits)
 	case "edges":
-		graph(n).Ends, err = v.pairs(limits)
+		graph(n).Ends, err = pairs(v, limits)
 	default:
 		return readMark(&s.edge.Mark, key, v)
 	}
 	return true, err
 }
 
-func (s *shape) fields(in *input, n *event.Node, limits Limits) error {
-	return in.fields(func(key []byte) (bool, error) { return s.read(in, n, key, in, limits) })
+// fields reads the fields of an object. In JSON, source and target are read only if they are the event's.
+func (s *shape) fields(in *input, v value, n *event.Node, limits Limits) error {
+	text, isJSON := v.(*field)
+	if !isJSON {
+		return in.fields(func(key []byte) (bool, error) { return s.read(in, n, key, in, limits) })
+	}
+	members := in.members[:len(nodeNames)]
+	if err := in.membersOf(*text, nodeNames, members); err != nil {
+		return err
+	}
+	const id, source, target, neighbours, neighbors, kind = 0, 1, 2, 7, 8, 15
+	s.hasID, s.hasSource, s.hasTarget = members[id].given(), members[source].given(), members[target].given()
+	byEnds := s.hasSource && s.hasTarget && !s.hasID
+	s.hasNeighbours = members[neighbours].given() && members[neighbors].given() // which read refuses
+	for i := range members {
+		if v := &members[i]; v.given() && (i != source && i != target && i < kind || byEnds) {
+			if _, err := s.read(in, n, []byte(nodeNames[i]), v, limits); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // form decides what a node event is, for both encodings. An event without an id is an edge
@@ -148,67 +169,49 @@ func (s *shape) form(in *input, n *event.Node) error {
 }
 
 // edges reads a list of edges. The event's time is that of the first that has one.
-func (in *input) edges(n *event.Node, limits Limits) error {
-	count, _, err := in.cursor.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
-	if err != nil {
+func (in *input) edges(v value, n *event.Node, limits Limits) error {
+	count, list, err := v.list(2, limits.MaxNeighbours, event.TooManyNeighbours)
+	switch {
+	case err != nil:
 		return err
-	}
-	if in.cursor.left() < 2*count { // before memory is taken: a map of two fields has more
-		return refusef(event.Undecodable, "%d edges are declared, but only %d bytes remain", count, in.cursor.left())
+	case count == 0:
+		return refusef(event.BadID, "a list without edges")
 	}
 	n.Edges = in.memory.edges.cut(count)
 	for i := range n.Edges {
 		var one event.Node
 		var s shape
-		if err := s.fields(in, &one, limits); err != nil {
+		if err := s.fields(in, list.item(), &one, limits); err != nil {
 			return err
 		}
-		if err := s.element(in, n, &one, i); err != nil {
+		if s.hasID {
+			return refusef(event.Undecodable, "element %d of the list has an id: only edges, with source and target, come in lists", i)
+		}
+		if err := s.form(in, &one); err != nil {
 			return err
 		}
-	}
-	return endOfList(n)
-}
-
-// element sets the i-th edge of a list to the event one, which must be an edge.
-func (s *shape) element(in *input, n, one *event.Node, i int) error {
-	if s.hasID {
-		return refusef(event.Undecodable, "element %d of the list has an id: only edges, with source and target, come in lists", i)
-	}
-	if err := s.form(in, one); err != nil {
-		return err
-	}
-	n.Edges[i] = s.edge
-	if n.Time == 0 {
-		n.Time = one.Time
-	}
-	return nil
-}
-
-// endOfList completes a list of edges.
-func endOfList(n *event.Node) error {
-	if len(n.Edges) == 0 {
-		return refusef(event.BadID, "a list without edges")
+		n.Edges[i] = s.edge
+		n.Time = cmp.Or(n.Time, one.Time)
 	}
 	n.ID = n.Edges[0].Source
 	return nil
 }
 
-// neighbours reads a list of ids, and of maps with ids and marks. marks is nil if there is no map.
-func (in *input) neighbours(_ *input, limits Limits) (ids []event.ID, marks []event.Mark, err error) {
-	count, _, err := in.cursor.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
+// neighbours reads a list of ids, and of objects with ids and marks. marks is nil if there is no object.
+func (in *input) neighbours(v value, limits Limits) (ids []event.ID, marks []event.Mark, err error) {
+	n, list, err := v.list(1, limits.MaxNeighbours, event.TooManyNeighbours)
 	if err != nil {
 		return nil, nil, err
 	}
-	ids = in.memory.ids.cut(count)
+	ids = in.memory.ids.cut(n)
 	for i := range ids {
-		if in.cursor.next() == aMap {
+		if item := list.item(); item.kind() == aMap {
 			if marks == nil {
-				marks = make([]event.Mark, count)
+				marks = make([]event.Mark, n)
 			}
-			err = in.neighbour(&ids[i], &marks[i], limits)
+			err = in.neighbour(item, &ids[i], &marks[i], limits)
 		} else {
-			ids[i], err = in.id(limits.MaxID)
+			ids[i], err = item.id(limits.MaxID)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -228,14 +231,12 @@ func departure(in *input, key []byte, n *event.Node, limits Limits) error {
 	if len(key) == 0 || len(key) > limits.MaxID {
 		return refuse()
 	}
-	framed := len(key)
-	key = in.reads.keyValue(key)
-	if id, ok := keyID(in, key, limits); ok && !in.reads.first {
-		n.ID, n.ByKey = id, id.Str == ""
-		return nil
-	}
-	if len(key) < framed && looksLikeJSON(key) {
-		return refusef(event.BadID, "a null value removes the node that the key names, but %.40s, by a schema, is no id", key)
+	if !in.reads.first {
+		id, is, err := keyID(in, key, limits)
+		if err != nil || is {
+			n.ID, n.ByKey = id, id.Str == ""
+			return err
+		}
 	}
 	if !utf8.Valid(key) {
 		return refuse()
@@ -249,41 +250,54 @@ func departure(in *input, key []byte, n *event.Node, limits Limits) error {
 	return nil
 }
 
-// keyValue returns what a key is as JSON that serializers of a schema registry have framed, and other keys as they are.
-func (as *reading) keyValue(key []byte) []byte {
-	if as.first || len(key) < 5 || key[0] != 0 || binary.BigEndian.Uint32(key[1:]) == 0 {
-		return key
+// keyValue returns what a key is as JSON that serializers of a schema registry have framed, and other keys as they are. A
+// whole number of eight bytes may look like three bytes of JSON, which are no id.
+func (as *reading) keyValue(key []byte) (value []byte, framed bool, err error) {
+	if as.first || len(key) < 5 || key[0] != 0 || binary.BigEndian.Uint32(key[1:]) == 0 || len(key) == 8 && looksLikeJSON(key[5:]) {
+		return key, false, nil
 	}
-	if framed, err := as.framed(key); err == nil {
-		return framed
+	value, err = as.framed(key)
+	if err != nil && len(key) == 8 {
+		return key, false, nil
 	}
-	return key
+	return value, true, err
 }
 
 // keyID reads an id from a key of another form than ours: an integer of four or eight bytes, as serializers of Java write it;
-// a text or an object of one member in JSON, maybe with its schema. Other keys are the id as they are.
-func keyID(in *input, key []byte, limits Limits) (id event.ID, ok bool) {
+// a text or an object of one member in JSON, maybe with its schema; what serializers of a registry have framed. Other keys are
+// the id as they are. It is an error if a key of these forms has no id.
+func keyID(in *input, key []byte, limits Limits) (id event.ID, is bool, err error) {
+	value, framed, err := in.reads.keyValue(key)
 	switch {
+	case err != nil || framed:
 	case len(key) == 8 && (key[0] == 0 || !utf8.Valid(key)):
-		return event.ID{Num: int64(binary.BigEndian.Uint64(key))}, true
+		return event.ID{Num: int64(binary.BigEndian.Uint64(key))}, true, nil
 	case len(key) == 4 && (key[0] == 0 || !utf8.Valid(key)):
-		return event.ID{Num: int64(int32(binary.BigEndian.Uint32(key)))}, true
+		return event.ID{Num: int64(int32(binary.BigEndian.Uint32(key)))}, true, nil
 	case key[0] != '"' && key[0] != '{':
-		return id, false
+		return id, false, nil
 	}
-	f, err := valueJSON(key)
 	if err != nil {
-		return id, false
+		return id, false, err
 	}
-	if f = payload(f); f.given() && f[0] == '{' {
+	all, err := valueJSON(value)
+	if err != nil {
+		return id, false, nil
+	}
+	f := payload(all)
+	is = framed || all[0] == '"' || len(f) < len(all)
+	if f.given() && f[0] == '{' {
 		f = in.reads.find(f, pointTo("/*"))
 	}
-	if !f.given() || f[0] == '{' {
-		return id, false
+	if f.given() && f[0] != '{' {
+		if id, err = f.id(limits.MaxID); err == nil {
+			return event.ID{Str: in.memory.text([]byte(id.Str)), Num: id.Num}, true, nil
+		}
 	}
-	id, err = f.id(limits.MaxID)
-	id.Str = in.memory.text([]byte(id.Str))
-	return id, err == nil
+	if is {
+		err = refusef(event.BadID, "a null value removes the node that the key names, but %.40s is no id", value)
+	}
+	return id, false, err
 }
 
 // validate enforces the invariants of event.Node, for both encodings.
@@ -440,57 +454,4 @@ func AppendKey(dst []byte, id event.ID) []byte {
 		return append(dst, id.Str...)
 	}
 	return strconv.AppendInt(dst, id.Num, 10)
-}
-
-// nodeJSON reads a node event in JSON: an object, or a list of edges.
-func (in *input) nodeJSON(b []byte, n *event.Node, limits Limits) error {
-	text, err := in.reads.eventJSON(b)
-	if err != nil {
-		return err
-	}
-	if text[0] == '[' {
-		return in.edgesJSON(text, n, limits)
-	}
-	var s shape
-	if err := s.fieldsJSON(in, text, n, limits); err != nil {
-		return err
-	}
-	return s.form(in, n)
-}
-
-// fieldsJSON reads the fields of an object. source and target are read only if they are
-// the event's.
-func (s *shape) fieldsJSON(in *input, text field, n *event.Node, limits Limits) error {
-	members, err := in.object(text, nodeNames...)
-	if err != nil {
-		return err
-	}
-	const id, source, target, neighbours, neighbors, kind = 0, 1, 2, 7, 8, 15
-	s.hasID, s.hasSource, s.hasTarget = members[id].given(), members[source].given(), members[target].given()
-	byEnds := s.hasSource && s.hasTarget && !s.hasID
-	s.hasNeighbours = members[neighbours].given() && members[neighbors].given() // which read refuses
-	for i := range members {
-		if v := &members[i]; v.given() && (i != source && i != target && i < kind || byEnds) {
-			if _, err := s.read(in, n, []byte(nodeNames[i]), v, limits); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// edgesJSON reads a list of edges.
-func (in *input) edgesJSON(text field, n *event.Node, limits Limits) error {
-	if err := text.items(limits, event.TooManyNeighbours, func(count int) { n.Edges = in.memory.edges.cut(count) },
-		func(i int, item field) error {
-			var one event.Node
-			var s shape
-			if err := s.fieldsJSON(in, item, &one, limits); err != nil {
-				return err
-			}
-			return s.element(in, n, &one, i)
-		}); err != nil {
-		return err
-	}
-	return endOfList(n)
 }

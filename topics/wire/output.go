@@ -24,7 +24,6 @@ type output struct {
 // spare is kept for the next who appends, since the encoder escapes to the heap.
 var spare atomic.Pointer[output]
 
-// appendTo begins to append to dst.
 func appendTo(dst []byte, e Encoding) *output {
 	o := spare.Swap(nil)
 	if o == nil {
@@ -35,7 +34,6 @@ func appendTo(dst []byte, e Encoding) *output {
 	return o
 }
 
-// done returns what was appended to.
 func (o *output) done() []byte {
 	b := o.b
 	o.b = nil
@@ -49,10 +47,8 @@ func (o *output) Write(p []byte) (int, error) { o.b = append(o.b, p...); return 
 // WriteByte implements [io.ByteWriter].
 func (o *output) WriteByte(c byte) error { o.b = append(o.b, c); return nil }
 
-// mapping is a map that is being written.
 type mapping struct{ at, outer int }
 
-// begin begins a map, of the fields up to its end.
 func (o *output) begin() mapping {
 	m := mapping{len(o.b), o.n}
 	if o.b = append(o.b, msgpcode.FixedMapLow); o.json {
@@ -75,7 +71,6 @@ func (o *output) end(m mapping) {
 	o.n = m.outer
 }
 
-// key begins a field of a map.
 func (o *output) key(name string) {
 	if o.json && o.n > 0 {
 		o.b = append(o.b, ',')
@@ -125,7 +120,6 @@ func (o *output) single(x float32) {
 	o.to.EncodeFloat32(x)
 }
 
-// numbers writes a list of numbers.
 func (o *output) numbers(x []float32) {
 	o.to.EncodeArrayLen(len(x))
 	for _, v := range x {

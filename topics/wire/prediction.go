@@ -10,19 +10,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// AppendPrediction appends a prediction as msgpack.
-func AppendPrediction(dst []byte, p *event.Prediction) []byte {
-	return MsgPack.AppendPrediction(dst, p)
-}
-
-// AppendPredictionJSON appends a prediction as a JSON object with the same
-// fields, without a newline. It panics if a number is not finite; neither the
-// engine nor DecodePrediction produces one.
-func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
-	return JSON.AppendPrediction(dst, p)
-}
-
-// AppendPrediction appends a prediction in this encoding.
+// AppendPrediction appends a prediction in this encoding, in JSON as an object without a newline. It panics if a number is not
+// finite; neither the engine nor DecodePrediction produces one.
 func (e Encoding) AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	o := appendTo(dst, e)
 	m := o.begin()
@@ -89,7 +78,6 @@ func (o *output) probabilities(p *event.Prediction) {
 	o.end(m)
 }
 
-// set appends the fields of a set.
 func (o *output) set(s *event.Set) {
 	o.key("set")
 	o.items(len(s.Classes), func(i int) { o.text(s.Classes[i]) })
@@ -101,7 +89,6 @@ func (o *output) set(s *event.Set) {
 	}
 }
 
-// predictionNames are the fields of a prediction.
 var predictionNames = []string{
 	"node", "class", "class_index", "confidence", "probabilities", "total_uncertainty", "aleatoric_uncertainty",
 	"epistemic_uncertainty", "window",
@@ -109,25 +96,24 @@ var predictionNames = []string{
 	"coverage", "abstain", "abstain_reason",
 }
 
-// DecodePrediction decodes a prediction, as AppendPrediction or AppendPredictionJSON
+// DecodePrediction decodes a prediction, as AppendPrediction
 // wrote it, into p, overwriting it. Other programs may write to the topic, so it checks
 // all fields.
 func DecodePrediction(b []byte, p *event.Prediction) error {
 	*p = event.Prediction{}
 	in := input{memory: new(Memory)}
 	s := predictionFields{p: p, in: &in, limits: Limits{}.withDefaults()}
+	var v value = &in
 	if EncodingOf(b) == JSON {
 		text, err := valueJSON(b)
-		if err == nil {
-			err = in.read(text, predictionNames, s.read)
-		}
 		if err != nil {
 			return err
 		}
-		return s.check()
+		v = &text
+	} else {
+		in.reset(b)
 	}
-	in.reset(b)
-	if err := in.fields(func(key []byte) (bool, error) { return s.read(key, &in) }); err != nil {
+	if err := v.object(&in, predictionNames, s.read); err != nil {
 		return err
 	}
 	if err := s.check(); err != nil {
@@ -136,7 +122,6 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 	return in.cursor.end()
 }
 
-// predictionFields is a prediction that is read.
 type predictionFields struct {
 	p                *event.Prediction
 	in               *input
@@ -144,7 +129,6 @@ type predictionFields struct {
 	hasNode, abstain bool
 }
 
-// read reads a field of a prediction by its name.
 func (s *predictionFields) read(key []byte, v value) (known bool, err error) {
 	p := s.p
 	switch string(key) {
@@ -199,7 +183,7 @@ func (s *predictionFields) read(key []byte, v value) (known bool, err error) {
 	case "embedding":
 		p.Embedding, err = v.numbers(s.limits)
 	case "set":
-		s.set().Classes, err = v.texts(s.limits)
+		s.set().Classes, err = textsOf(v, s.limits)
 	case "coverage":
 		s.set().Coverage, err = finite(v)
 	case "abstain":
@@ -221,7 +205,6 @@ func (s *predictionFields) set() *event.Set {
 	return s.p.Set
 }
 
-// check checks the fields beside each other.
 func (s *predictionFields) check() error {
 	switch set := s.p.Set; {
 	case !s.hasNode:
@@ -259,27 +242,14 @@ func checkProbabilities(x []float32) error {
 	return nil
 }
 
-// texts reads a list of texts.
-func (in *input) texts(limits Limits) (list []string, err error) {
-	n, _, err := in.cursor.list(0, limits.MaxFeatures, event.TooLarge)
-	if err != nil {
-		return nil, err
-	}
-	for range n {
-		text, err := in.text(limits.MaxID)
-		if err != nil {
-			return nil, err
-		}
+func textsOf(v value, limits Limits) (list []string, err error) {
+	n, items, err := v.list(1, limits.MaxFeatures, event.TooLarge)
+	for i := 0; i < n && err == nil; i++ {
+		var text string
+		text, err = items.item().text(limits.MaxID)
 		list = append(list, text)
 	}
-	return list, nil
-}
-
-func (f field) texts(Limits) (list []string, err error) {
-	if err := json.Unmarshal(f, &list); err != nil {
-		return nil, refusef(event.Undecodable, "%.40s where a list of texts is needed", f)
-	}
-	return list, nil
+	return list, err
 }
 
 // probabilities reads a list of numbers, which has no classes.

@@ -6,13 +6,10 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// maxCauses bounds the reasons of a prediction.
 const maxCauses = 64
 
-// causeNames are the fields of a reason.
 var causeNames = []string{"kind", "name", "with", "value", "usual", "node", "labelled", "of_class", "by"}
 
-// causes appends the fields of reasons.
 func (o *output) causes(r *event.Causes) {
 	o.textField("reasons_class", r.Class)
 	o.key("reasons")
@@ -46,7 +43,6 @@ func (o *output) causes(r *event.Causes) {
 	})
 }
 
-// items appends a list of n values.
 func (o *output) items(n int, item func(i int)) {
 	if !o.json {
 		o.to.EncodeArrayLen(n)
@@ -65,18 +61,21 @@ func (o *output) items(n int, item func(i int)) {
 	o.b = append(o.b, ']')
 }
 
-// readCauses reads a list of reasons.
 func (s *predictionFields) readCauses(v value) error {
-	list := &s.causes().List
-	err := v.objects(s.in, maxCauses, causeNames, func(n int) {
-		if n > 0 {
-			*list = make([]event.Cause, n)
-		}
-	}, func(i int, key []byte, v value) (known bool, err error) { return s.readCause(&(*list)[i], key, v) })
+	causes := s.causes()
+	n, list, err := v.list(1, maxCauses, event.TooLarge)
+	if err == nil && n > 0 {
+		causes.List = make([]event.Cause, n)
+	}
+	for i := 0; i < n && err == nil; i++ {
+		err = list.item().object(s.in, causeNames, func(key []byte, v value) (bool, error) {
+			return s.readCause(&causes.List[i], key, v)
+		})
+	}
 	if err != nil {
 		return err
 	}
-	for _, c := range *list {
+	for _, c := range causes.List {
 		if c.OfClass < 0 || c.OfClass > c.Labelled || c.Labelled > math.MaxInt32 {
 			return refusef(event.Undecodable, "%d labels of the class, among %d", c.OfClass, c.Labelled)
 		}
@@ -96,7 +95,7 @@ func (s *predictionFields) readCause(c *event.Cause, key []byte, v value) (known
 	case "name":
 		c.Name, err = v.text(s.limits.MaxID)
 	case "with":
-		c.Along, err = v.texts(s.limits)
+		c.Along, err = textsOf(v, s.limits)
 	case "value":
 		c.Value, err = v.text(s.limits.MaxID)
 	case "usual":
@@ -121,33 +120,4 @@ func (s *predictionFields) causes() *event.Causes {
 		s.p.Reasons = &event.Causes{}
 	}
 	return s.p.Reasons
-}
-
-// objects reads a list of at most so many objects: begin is told their number, and read each field of one.
-func (in *input) objects(_ *input, most int, _ []string, begin func(n int), read func(i int, key []byte, v value) (bool, error)) error {
-	n, _, err := in.cursor.list(0, most, event.TooLarge)
-	if err != nil {
-		return err
-	}
-	begin(n)
-	outer := in.keys
-	for i := range n {
-		in.keys = outer[len(outer):]
-		if err = in.fields(func(key []byte) (bool, error) { return read(i, key, in) }); err != nil {
-			break
-		}
-	}
-	clear(in.keys)
-	in.keys = outer
-	return err
-}
-
-func (f field) objects(in *input, most int, names []string, begin func(n int), read func(i int, key []byte, v value) (bool, error)) error {
-	return f.items(Limits{MaxNeighbours: most}, event.TooLarge, begin, func(i int, item field) error {
-		members := make([]field, len(names))
-		if err := in.objectInto(members, item, names...); err != nil {
-			return err
-		}
-		return readGiven(members, names, func(key []byte, v value) (bool, error) { return read(i, key, v) })
-	})
 }

@@ -26,8 +26,8 @@ func TestReasons(t *testing.T) {
 		`{"kind":"attribute","name":"amount","with":["amount_eur"],"value":"912","usual":"12","by":1.9},` +
 		`{"kind":"neighbour","node":17,"labelled":1,"of_class":0,"by":-0.25},{"kind":"labels","by":0.125}]}`
 	plain := samplePrediction()
-	text := AppendPredictionJSON(nil, &plain)
-	if got := string(AppendPredictionJSON(nil, &p)); got != string(text[:len(text)-1])+want {
+	text := JSON.AppendPrediction(nil, &plain)
+	if got := string(JSON.AppendPrediction(nil, &p)); got != string(text[:len(text)-1])+want {
 		t.Errorf("JSON %s, want %s", got, want)
 	}
 	for _, e := range []Encoding{MsgPack, JSON} {

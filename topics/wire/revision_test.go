@@ -14,18 +14,18 @@ import (
 // field.
 func TestRevision(t *testing.T) {
 	p := samplePrediction()
-	if bytes.Contains(AppendPrediction(nil, &p), []byte("revision")) {
+	if bytes.Contains(MsgPack.AppendPrediction(nil, &p), []byte("revision")) {
 		t.Error("a first prediction has the field revision")
 	}
 	p.Revision = 3
 	var got event.Prediction
-	if err := DecodePrediction(AppendPrediction(nil, &p), &got); err != nil {
+	if err := DecodePrediction(MsgPack.AppendPrediction(nil, &p), &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(p, got, unnamed); diff != "" {
 		t.Errorf("decoded again, -want +got\n%s", diff)
 	}
-	if line := string(AppendPredictionJSON(nil, &p)); !strings.HasSuffix(line, `,"model":"cora-1","revision":3}`) {
+	if line := string(JSON.AppendPrediction(nil, &p)); !strings.HasSuffix(line, `,"model":"cora-1","revision":3}`) {
 		t.Errorf("the JSON is %s, want it to end with the model and revision 3", line)
 	}
 	if err := DecodePrediction(pack(t, fields{"node": 1, "revision": -1}), &got); err == nil {
@@ -37,11 +37,11 @@ func TestRevision(t *testing.T) {
 // both encodings. Others have no such field.
 func TestAsked(t *testing.T) {
 	p := samplePrediction()
-	if bytes.Contains(AppendPrediction(nil, &p), []byte("asked")) || bytes.Contains(AppendPredictionJSON(nil, &p), []byte("asked")) {
+	if bytes.Contains(MsgPack.AppendPrediction(nil, &p), []byte("asked")) || bytes.Contains(JSON.AppendPrediction(nil, &p), []byte("asked")) {
 		t.Error("a prediction of a node whose label is not asked for has the field asked")
 	}
 	p.Asked = 0.25
-	for _, value := range [][]byte{AppendPrediction(nil, &p), AppendPredictionJSON(nil, &p)} {
+	for _, value := range [][]byte{MsgPack.AppendPrediction(nil, &p), JSON.AppendPrediction(nil, &p)} {
 		var got event.Prediction
 		if err := DecodePrediction(value, &got); err != nil || got.Asked != p.Asked {
 			t.Errorf("decoded again as %v with error %v, want %v", got.Asked, err, p.Asked)

@@ -90,7 +90,7 @@ func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, det
 			err = d.Map.node(in, o.Value, n, limits)
 		}
 	default:
-		err = d.decode(o, limits, func() error { return in.node(n, limits) }, func(b []byte) error { return in.nodeJSON(b, n, limits) })
+		err = d.decode(o, limits, func(v value) error { return in.node(v, n, limits) })
 	}
 	if err == nil {
 		err = validate(in.memory, n, limits)
@@ -107,8 +107,7 @@ func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, d
 	in, limits := d.begin()
 	if d.Map == nil || len(d.Map.labels) == 0 {
 		var s labelFields
-		return verdict(d.decode(o, limits, func() error { return s.label(in, l, limits) },
-			func(b []byte) error { return s.labelJSON(in, b, l, limits) }))
+		return verdict(d.decode(o, limits, func(v value) error { return s.label(in, v, l, limits) }))
 	}
 	err := checkLength(o, limits)
 	if err == nil {
@@ -126,8 +125,8 @@ func (d *Decoder) begin() (*input, Limits) {
 	return &d.in, d.Limits.withDefaults()
 }
 
-// decode picks the encoding of a record, and decodes it with msgpack or json.
-func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func() error, json func([]byte) error) error {
+// decode picks the encoding of a record, and has its value read.
+func (d *Decoder) decode(o *event.Origin, limits Limits, read func(v value) error) error {
 	if err := checkLength(o, limits); err != nil {
 		return err
 	}
@@ -140,13 +139,16 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func() error, j
 		return err
 	}
 	if encoding == JSON {
-		err = json(value)
+		if d.in.json, err = d.in.reads.eventJSON(value); err == nil {
+			err = read(&d.in.json)
+		}
+		d.in.json = nil
 		clear(d.in.members[:]) // as below
 		return err
 	}
 	d.in.reset(value)
 	defer d.in.reset(nil) // do not keep the caller's bytes
-	if err := msgpack(); err != nil {
+	if err := read(&d.in); err != nil {
 		return err
 	}
 	return d.in.cursor.end()

@@ -2,10 +2,10 @@ package wire
 
 import (
 	"encoding/base64"
-	"math/big"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // wrappers are the names under which unions of Avro, and extended JSON of MongoDB, have a value with its type.
@@ -38,35 +38,18 @@ func (f field) unwrapped() field {
 	return f
 }
 
-// Bounds of a decimal, beyond those of any database's.
-const (
-	maxScale     = 128
-	maxMagnitude = 128 // bytes
-)
-
 // decimal returns the number of a scale, and of an integer in the base64 of its two's complement; nil if they are none.
 func decimal(scale, value field) field {
-	digits, err := strconv.Atoi(string(scale))
-	if err != nil || digits < 0 || digits > maxScale || len(value) < 2 || value[0] != '"' {
+	places, err := strconv.Atoi(string(scale))
+	if err != nil || len(value) < 2 || value[0] != '"' {
 		return nil
 	}
 	b, err := base64.StdEncoding.DecodeString(string(value[1 : len(value)-1]))
-	if err != nil || len(b) == 0 || len(b) > maxMagnitude {
+	text, ok := spelling.Decimal(b, places)
+	if err != nil || len(b) == 0 || !ok {
 		return nil
 	}
-	n := new(big.Int).SetBytes(b)
-	if b[0] >= 0x80 {
-		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
-	}
-	sign, text := "", n.String()
-	if text[0] == '-' {
-		sign, text = "-", text[1:]
-	}
-	if digits > 0 {
-		text = strings.Repeat("0", max(digits+1-len(text), 0)) + text
-		text = text[:len(text)-digits] + "." + text[len(text)-digits:]
-	}
-	return field(sign + text)
+	return field(text)
 }
 
 // unavailable reports whether Debezium does not know a value, because the database kept it apart and it has not changed.

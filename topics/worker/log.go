@@ -77,10 +77,10 @@ func (l *eventLog) stepped(s replay.Stepped) {
 // unknownAttributes logs each name of features that the model lacks once.
 func (l *eventLog) unknownAttributes(out *event.Outcome) {
 	const most = 256 // as models change, so may what they lack
-	if out.Attributes == nil {
+	if out.Odd.Attributes == nil {
 		return
 	}
-	for _, u := range out.Attributes.Unknown {
+	for _, u := range out.Odd.Attributes.Unknown {
 		if !l.attributes[u.Name] && len(l.attributes) < most {
 			l.attributes[u.Name] = true
 			l.log.Warn("an attribute is ignored: the model has none of this name"+u.Question(), "attribute", u.Name, "values", u.Values,

@@ -159,7 +159,7 @@ func TestUnknownAttributesAreLogged(t *testing.T) {
 	lines := logged(func(h func(replay.Event)) {
 		for n := range 1000 {
 			unknown := []spelling.Unknown{{Name: "amont", Meant: "amount", Values: 7}, {Name: "a\nb", Values: 1}, {Name: fmt.Sprint("n", n), Values: 1}}
-			h(replay.Stepped{Outcome: &event.Outcome{Window: int64(n), Attributes: &event.Attributes{Rows: 7, Unknown: unknown[:min(3, 1+n)]}}})
+			h(replay.Stepped{Outcome: &event.Outcome{Window: int64(n), Odd: event.Odd{Attributes: &event.Attributes{Rows: 7, Unknown: unknown[:min(3, 1+n)]}}}})
 		}
 	})
 	want := []string{

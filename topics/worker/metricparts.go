@@ -36,7 +36,7 @@ func newWindowMetrics(r meter.Register) windowMetrics {
 			"Windows of the ledger that were replayed, at the start and while standing by."),
 		longest: r.Gauge("gvbll_window_longest_seconds",
 			"For how long a window may stay open while events come: --linger, or the width of event-time windows "+
-				"with the lateness and the idle time of their watermark."),
+				"with lateness and idle time."),
 		age: r.Histogram("gvbll_prediction_age_seconds",
 			"Time from an arrival's event time to its prediction, of arrivals with an event time.",
 			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600}),
@@ -148,8 +148,8 @@ func newTopicMetrics(r meter.Register) topicMetrics {
 			"topic"),
 		early: r.Counters("gvbll_early_events_total", "Events whose time is too far ahead of the clock to be used.", "topic"),
 		unknown: r.Counters("gvbll_unknown_fields_total",
-			"Records read, in replays too, with a field that is not of the wire format and is ignored, or a time "+
-				"that looks like seconds (`time in seconds`). At most 64 names of a topic are told apart.",
+			"Records with a field that is not of the wire format and is ignored, or a time that looks like another "+
+				"unit (time in seconds). At most 64 names of a topic.",
 			"topic", "field"),
 	}
 }
@@ -255,8 +255,8 @@ func newBaseMetrics(r meter.Register) baseMetrics {
 		failures: r.Counter("gvbll_base_failures_total",
 			"Bases that were not written. One whose store does not answer waits for it, and is none of these."),
 		neededOffset: r.Gauges("gvbll_needed_offset",
-			"Offset from which on a partition of an input or of the ledger is needed: by the oldest base that the "+
-				"ledger names. Read at the start, every hour, and every --base-every if that is less.",
+			"Offset from which on a partition of an input or of the ledger is needed, by the oldest base that the "+
+				"ledger names.",
 			"topic", "partition"),
 		neededSince: r.Gauges("gvbll_needed_timestamp_seconds",
 			"Unix time of the oldest record of a topic that is needed, as its producer set it; 0 if nothing is.",
@@ -323,7 +323,7 @@ func (m *forgetMetrics) observe(e replay.Forgotten) {
 // kafkaMetrics are those of a client, as it is when they are collected. There are series of all
 // values from the start.
 type kafkaMetrics struct {
-	client             atomic.Pointer[kafka.Client]
+	client             atomic.Pointer[kafka.Health]
 	waiting, throttled *prometheus.Desc
 }
 
@@ -355,7 +355,7 @@ func newKafkaMetrics(reg prometheus.Registerer) *kafkaMetrics {
 			"For how long the brokers have throttled this worker by a quota, by request: fetch, produce or other.",
 			[]string{"request"}, nil),
 	}
-	k.client.Store(kafka.Unconnected())
+	k.client.Store(&kafka.Health{})
 	reg.MustRegister(k)
 	return k
 }

@@ -56,10 +56,12 @@ func (m *Metrics) Observe(e replay.Event) {
 }
 
 // WatchClient registers and shows what the client of several workers waits for.
-func WatchClient(reg prometheus.Registerer, c *kafka.Client) { newKafkaMetrics(reg).client.Store(c) }
+func WatchClient(reg prometheus.Registerer, c *kafka.Client) {
+	newKafkaMetrics(reg).client.Store(c.Health)
+}
 
 // Watch shows what the client waits for, from now on.
-func (m *Metrics) Watch(c *kafka.Client) { m.kafka.client.Store(c) }
+func (m *Metrics) Watch(c *kafka.Client) { m.kafka.client.Store(c.Health) }
 
 // Cuts shows for how long windows of the policy may stay open.
 func (m *Metrics) Cuts(p intake.Policy) { m.windows.longest.Set(intake.Longest(p).Seconds()) }

@@ -23,9 +23,10 @@ type owner struct {
 	cfg      *Config
 	replay   *replay.Replayer
 	pipeline *publish.Pipeline
-	timer    *time.Timer    // fires when the policy is to be asked again
-	ranges   []ledger.Range // of the window that was cut last; reused
-	forgets  verdict        // on the commands to forget nodes that are held
+	timer    *time.Timer           // fires when the policy is to be asked again
+	ranges   []ledger.Range        // of the window that was cut last; reused
+	lag      map[string]replay.Lag // that was reported last, by topic
+	forgets  verdict               // on the commands to forget nodes that are held
 }
 
 // claimed is a window whose records are claimed, to be stepped.
@@ -42,7 +43,7 @@ func newOwner(w *worker, p *kafka.Producer) *owner {
 	timer := time.NewTimer(0)
 	timer.Stop()
 	return &owner{
-		worker: w, cfg: w.cfg, replay: w.replay, timer: timer, ranges: []ledger.Range{},
+		worker: w, cfg: w.cfg, replay: w.replay, timer: timer, ranges: []ledger.Range{}, lag: make(map[string]replay.Lag),
 		pipeline: publish.New(&w.cfg.Publishing, p, publish.Sources{
 			Client: w.client, Terms: &w.cfg.Terms, Logger: w.cfg.Logger, Owns: &w.owns, Partitions: w.partitions, Ledger: w.replay.Ledger,
 		}),
@@ -118,7 +119,7 @@ func (o *owner) loop(ctx context.Context) error {
 				return cmp.Or(e.Err, publish.ErrOwned)
 			}
 		case <-lag.C:
-			replay.ReportLag(o.replay.Inputs, o.cfg.Events)
+			replay.ReportLag(o.replay.Inputs, o.lag, o.cfg.Events)
 			if o.worker.bases.watch() {
 				err = o.advance(ctx, intake.Cut{Cause: "base"}, 0)
 			}
@@ -223,7 +224,7 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Terms: ledger.Terms{Settings: settings.Hash},
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(), Taken: o.replay.Inputs.Taken(),
-		Figures: out.Figures.Kept(), Reasons: reasons(out), Changes: ledger.Changes(out.Drift), Unmet: ledger.UnmetOf(out.Unmet),
+		Figures: out.Figures.Kept(), Reasons: reasons(out), Changes: ledger.Changes(out.Drift), Unmet: ledger.UnmetOf(out.Odd.Unmet),
 		Schemas:  o.replay.Inputs.Schemas.TakeFresh(),
 		Forgot:   c.forgot,
 		Attempt:  c.attempt,
@@ -241,8 +242,8 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 	}
 	if o.cfg.Models.Attributes != nil {
 		record.Attributes = o.cfg.Models.Attributes(out)
-		if out.Attributes != nil {
-			record.Unknown = out.Attributes.Unknown
+		if out.Odd.Attributes != nil {
+			record.Unknown = out.Odd.Attributes.Unknown
 		}
 	}
 	if s := out.Shadow; s != nil {
@@ -305,5 +306,5 @@ func (o *owner) noteCommitted(c publish.Commit) {
 	o.worker.committed = commitPoint{c.Happened.Last, c.Offset}
 	o.worker.bases.committed(c.Happened.Last)
 	o.cfg.Events(c.Happened)
-	replay.ReportLag(o.replay.Inputs, o.cfg.Events)
+	replay.ReportLag(o.replay.Inputs, o.lag, o.cfg.Events)
 }

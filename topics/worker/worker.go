@@ -256,8 +256,15 @@ func (w *worker) standBy(ctx context.Context) error {
 			}
 		default:
 		}
-		r, err := w.replay.Ledger.Next(ctx)
-		if err == nil && r == nil {
+		next := w.replay.Ledger.Next // which asks for the end
+		if recovered && !w.elected {
+			next = w.replay.Ledger.Wait
+		}
+		r, err := next(ctx)
+		if err != nil {
+			return err
+		}
+		if r == nil {
 			if !recovered {
 				recovered = true
 				w.cfg.Events(replay.Recovered{
@@ -270,10 +277,6 @@ func (w *worker) standBy(ctx context.Context) error {
 				return nil
 			}
 			w.followTrial(ctx)
-			r, err = w.replay.Ledger.Wait(ctx)
-		}
-		if err != nil {
-			return err
 		}
 		if r != nil {
 			if err := w.follow(ctx, r); err != nil {

@@ -2,25 +2,17 @@ package trial
 
 import (
 	"context"
-	"encoding/hex"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
 )
-
-// beliefs are what clocks, offsets and settings say that is not so.
-var beliefs = []scenario{
-	{name: "a producer's clock is ahead", play: clockAhead},
-	{name: "an operator resets the group's offsets", play: offsetsReset},
-	{name: "all is restored from a mirror with other offsets", play: mirrored},
-	{name: "compaction is turned on for the ledger", nodes: 1, play: compacted},
-}
 
 // clockAhead has a hundred records of one producer come 55 minutes ahead, where ten minutes are kept: nothing expires.
 func clockAhead(ctx context.Context, v *served) {
@@ -56,19 +48,7 @@ func offsetsReset(ctx context.Context, v *served) {
 	v.halt()
 	v.endTransactions(ctx)
 	v.send(ctx, 50)
-	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.Generation = v.names.Ledger, -1
-	id := need(hex.DecodeString(need(v.setup.Client.TopicIDs(ctx, v.names.Nodes))[v.names.Nodes]))
-	for at, b := range need(v.setup.Client.Offsets(ctx, v.names.Nodes)) {
-		p := kmsg.NewOffsetCommitRequestTopicPartition()
-		p.Partition, p.Offset = at.Partition, b.End
-		req.Topics = append(req.Topics, kmsg.OffsetCommitRequestTopic{
-			Topic: at.Topic, TopicID: [16]byte(id), Partitions: []kmsg.OffsetCommitRequestTopicPartition{p},
-		})
-	}
-	for _, t := range need(req.RequestWith(ctx, v.admin)).Topics {
-		must(kerr.ErrorForCode(t.Partitions[0].ErrorCode))
-	}
+	must(v.admin.CommitAllOffsets(ctx, v.names.Ledger, need(v.admin.ListEndOffsets(ctx, v.names.Nodes)).Offsets()))
 	v.begin(ctx)
 	v.finished(ctx)
 }
@@ -88,10 +68,7 @@ func mirrored(ctx context.Context, v *served) {
 	v.halt()
 	v.endTransactions(ctx)
 	v.out = v.newSender(ctx)
-	n := v.names
-	for _, topic := range []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.ToLabel, n.DeadLetters, n.Ledger} {
-		v.replace(ctx, topic, v.records(ctx, topic))
-	}
+	v.copied(ctx)
 	v.refuses(ctx, "gvbll rebase --restored")
 	must(v.gvbll(ctx, "rebase", "--restored", "--model", v.setup.Model, "--state-dir", filepath.Join(v.dir, "a")))
 	v.begin(ctx)
@@ -99,19 +76,66 @@ func mirrored(ctx context.Context, v *served) {
 	v.finished(ctx)
 }
 
+// copied has all topics be copies of themselves.
+func (v *served) copied(ctx context.Context) {
+	n := v.names
+	for _, topic := range []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.ToLabel, n.DeadLetters, n.Ledger} {
+		v.replace(ctx, topic, v.records(ctx, topic))
+	}
+}
+
+// cellsMirrored is mirrored of a graph of three cells, which one worker has.
+func cellsMirrored(ctx context.Context, v *served) {
+	const cells = 3
+	g := v.setup.divided(ctx, unique("mirrored-cells"), topics.Layout{Cells: cells, Replication: -1})
+	of := g.served(ctx)
+	defer of.end()
+	f := &fleet{graph: g, sent: make([]int, cells)}
+	some := func(rounds int, send func([]kafka.Record) error) {
+		for range rounds {
+			for cell, n := range f.sent {
+				x := &v.setup.Items[n]
+				of.out.put(g.names.Nodes, wire.AppendKey(nil, x.Node.ID), wire.AppendNode(nil, &x.Node), cell)
+				f.sent[cell]++
+			}
+			must(send(of.out.records))
+			of.out.records = of.out.records[:0]
+		}
+	}
+	plain := func(records []kafka.Record) error { return of.out.producer.SendAgain(ctx, records) }
+	inputs := need(v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.prefix}))
+	w := f.startWorker(0)
+	some(20, func(records []kafka.Record) error { return inputs.Commit(ctx, records, "", nil) })
+	some(1, plain) // behind the last marker, which is in no window
+	f.drain(ctx)
+	must(w.stop())
+	of.copied(ctx)
+	w = f.startWorker(0)
+	await(ctx, drainTimeout, func() (missing string) {
+		if w.logged("gvbll rebase --restored") {
+			return ""
+		}
+		return "the worker does not say what to do: " + w.lastLine()
+	})
+	_ = w.stop() // it may have ended
+	must(g.gvbll(ctx, "rebase", "--restored", "--model", v.setup.Model))
+	w = f.startWorker(0)
+	some(20, plain)
+	f.drain(ctx)
+	must(w.stop())
+	if f.judge(ctx); f.found.verdict.Err() != nil {
+		fail("%d lost, %d twice: %v", f.found.Lost, f.found.Duplicated, f.found.Wrong)
+	}
+}
+
 // compacted has brokers take no record of the ledger without a key, and drop all but the newest of each.
 func compacted(ctx context.Context, v *served) {
 	v.serve(ctx, 100)
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	r := kmsg.NewIncrementalAlterConfigsRequestResource()
-	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, v.names.Ledger
+	var settings []kadm.AlterConfig
 	for name, value := range map[string]string{"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"} {
-		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		c.Name, c.Value = name, &value
-		r.Configs = append(r.Configs, c)
+		settings = append(settings, kadm.AlterConfig{Name: name, Value: &value})
 	}
-	req.Resources = append(req.Resources, r)
-	must(kerr.ErrorForCode(need(req.RequestWith(ctx, v.admin)).Resources[0].ErrorCode))
+	must(need(v.admin.AlterTopicConfigs(ctx, settings, v.names.Ledger))[0].Err)
 	for range 5 {
 		v.more(ctx, 50)
 		must(kafka.Sleep(ctx, 2*time.Second))

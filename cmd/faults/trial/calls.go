@@ -14,11 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/wire"
 )
-
-// calls are scenarios of POST /v1/decide.
-var calls = []scenario{{name: "calls are answered once, whoever dies", play: called}}
 
 const (
 	callers    = 20                     // goroutines
@@ -101,13 +97,11 @@ func after(n int) func() bool {
 
 // ready waits until a worker is ready.
 func ready(ctx context.Context, addr string) {
-	end := time.Now().Add(drainTimeout)
-	ticking(ctx, 100*time.Millisecond, func() bool {
-		status, body := get(ctx, addr, "/readyz")
-		if time.Now().After(end) {
-			fail("the worker at %s is not ready: %s", addr, body)
+	await(ctx, drainTimeout, func() (missing string) {
+		if status, body := get(ctx, addr, "/readyz"); status != http.StatusOK {
+			return fmt.Sprintf("the worker at %s is not ready: %s", addr, body)
 		}
-		return status == http.StatusOK
+		return ""
 	})
 }
 
@@ -177,21 +171,12 @@ func post(ctx context.Context, addr string, body []byte) (status int, answer str
 
 // compare compares the answers with the topic.
 func (c *caller) compare(ctx context.Context) {
-	predicted, dead := c.v.count(ctx)
-	if len(dead) > 0 {
-		fail("events of calls are refused: %v", dead)
-	}
+	var asked []event.ID
 	for id := range c.answers {
-		if n := predicted[event.ID{Str: id}]; n != 1 {
-			fail("node %s was answered, and the topic has %d predictions of it", id, n)
-		}
+		asked = append(asked, event.ID{Str: id})
 	}
-	for id, n := range predicted {
-		if n != 1 {
-			fail("node %v is predicted %d times", id, n)
-		}
-	}
-	c.v.readAll(ctx, c.v.names.Predictions, func(r *kgo.Record) {
+	c.v.unharmed(ctx, asked, nil)
+	c.v.eachPrediction(ctx, func(r *kgo.Record, p *event.Prediction) {
 		answer, answered := c.answers[string(r.Key)]
 		var a struct {
 			Prediction struct {
@@ -202,9 +187,7 @@ func (c *caller) compare(ctx context.Context) {
 			Partition int32
 			Offset    int64
 		}
-		var p event.Prediction
-		must(wire.DecodePrediction(r.Value, &p))
-		if !answered || p.Revision > 0 {
+		if !answered {
 			return
 		}
 		must(json.Unmarshal([]byte(answer), &a))

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
@@ -40,12 +41,7 @@ const workersOfCells = 3
 // audit agrees with all.
 func Cells(ctx context.Context, s *Setup, cells, kills, rate int) (found *celled, err error) {
 	defer catch(&err)
-	prefix := fmt.Sprintf("cells-%d", time.Now().UnixNano()%1e9)
-	names := need(topics.Under(prefix))
-	need(topics.Create(ctx, s.Client, names, topics.Layout{Cells: cells, Replication: -1}))
-	names = need(topics.Divided(ctx, s.Client, names))
-	g := &graph{setup: s, names: names, prefix: prefix, dir: filepath.Join(s.Dir, prefix), http: "127.0.0.1:0"}
-	must(os.MkdirAll(g.dir, 0o755))
+	g := s.divided(ctx, unique("cells"), topics.Layout{Cells: cells, Replication: -1})
 	defer g.end()
 	f := &fleet{graph: g, sent: make([]int, cells), found: celled{Cells: cells, Workers: workersOfCells, Kills: kills, Rate: rate}}
 	f.rng = rand.New(rand.NewPCG(s.Seed, 1))
@@ -65,9 +61,7 @@ func Cells(ctx context.Context, s *Setup, cells, kills, rate int) (found *celled
 		f.awaitShared(ctx, 10*time.Minute)
 		f.between = time.Now()
 		for i, w := range f.workers {
-			if err := w.stop(); err != nil {
-				f.found.unexplained("a worker that was told to end: %v, see %s", err, w.log.Name())
-			}
+			f.found.ends(w)
 			f.workers[i] = f.startWorker(i)
 			f.awaitShared(ctx, 10*time.Minute)
 			s.Report(fmt.Sprintf("worker %d restarted", i+1))
@@ -79,9 +73,7 @@ func Cells(ctx context.Context, s *Setup, cells, kills, rate int) (found *celled
 	for _, w := range f.workers {
 		f.found.PeakMB = max(f.found.PeakMB, need(w.peakMB()))
 		f.found.Files = max(f.found.Files, len(need(os.ReadDir(fmt.Sprintf("/proc/%d/fd", w.cmd.Process.Pid)))))
-		if err := w.stop(); err != nil {
-			f.found.unexplained("a worker that was told to end: %v, see %s", err, w.log.Name())
-		}
+		f.found.ends(w)
 	}
 	f.judge(ctx)
 	return &f.found, nil
@@ -105,17 +97,16 @@ func (f *fleet) pause(ctx context.Context, d time.Duration) { must(kafka.Sleep(c
 
 // awaitShared waits until each cell has an owner and a standby.
 func (f *fleet) awaitShared(ctx context.Context, within time.Duration) {
-	deadline := time.Now().Add(within)
-	ticking(ctx, 200*time.Millisecond, func() bool {
+	await(ctx, within, func() (missing string) {
 		owned, followed := 0, 0
 		members, err := f.setup.Client.Members(ctx, f.names.Ledger, f.names.Ledger)
 		for _, m := range members {
 			owned, followed = owned+len(m.Owns), followed+len(m.Follows)
 		}
-		if time.Now().After(deadline) {
-			fail("after %v %d of %d cells have owners, and %d standbys, %v", within, owned, f.names.Cells, followed, err)
+		if owned == f.names.Cells && followed == f.names.Cells {
+			return ""
 		}
-		return owned == f.names.Cells && followed == f.names.Cells
+		return fmt.Sprintf("%d of %d cells have owners, and %d standbys, %v", owned, f.names.Cells, followed, err)
 	})
 }
 
@@ -123,7 +114,7 @@ func (f *fleet) awaitShared(ctx context.Context, within time.Duration) {
 func (f *fleet) kill(ctx context.Context, i int) {
 	w := f.workers[i]
 	if closed(w.ended) {
-		f.found.unexplained("a worker has ended: %s, see %s", w.lastLine(), w.log.Name())
+		f.found.ended(w)
 	}
 	w.kill()
 	f.pause(ctx, time.Duration(f.rng.IntN(2000))*time.Millisecond)
@@ -153,65 +144,46 @@ func (f *fleet) send(ctx context.Context, rate int, stop <-chan struct{}) {
 
 // drain waits until all that was sent is in windows.
 func (f *fleet) drain(ctx context.Context) {
-	within := drainTimeout + time.Duration(f.names.Cells)*time.Second/2
-	deadline := time.Now().Add(within)
-	ticking(ctx, 200*time.Millisecond, func() bool {
-		ends := f.ends(ctx)
+	ends := f.ends(ctx)
+	await(ctx, drainTimeout+time.Duration(f.names.Cells)*time.Second/2, func() (missing string) {
 		taken := need(f.setup.Client.Committed(ctx, f.names.Ledger, f.names.Nodes, f.names.Labels))
 		left := int64(0)
 		for at, end := range ends {
 			left += end - taken[at]
 		}
-		if time.Now().After(deadline) {
-			fail("after %v %d records are in no window", within, left)
+		if left == 0 {
+			return ""
 		}
-		return left == 0
+		return fmt.Sprintf("%d records are in no window", left)
 	})
 }
 
 // judge reads what was published, and audits it.
 func (f *fleet) judge(ctx context.Context) {
 	v := &f.found.verdict
-	predicted := make([]map[event.ID]bool, f.names.Cells)
-	for cell := range predicted {
-		predicted[cell] = make(map[event.ID]bool)
-	}
-	sentAt := make(map[kafka.TopicPartition]map[string]time.Time)
-	must(f.setup.Client.ReadAll(ctx, f.names.Nodes, func(r *kafka.Record) {
-		at := kafka.TopicPartition{Partition: r.Partition}
-		if sentAt[at] == nil {
-			sentAt[at] = make(map[string]time.Time)
+	predicted := make(map[int32]map[event.ID]int) // by cell
+	f.eachPrediction(ctx, func(r *kgo.Record, p *event.Prediction) {
+		if predicted[r.Partition] == nil {
+			predicted[r.Partition] = make(map[event.ID]int)
 		}
-		if _, again := sentAt[at][string(r.Key)]; !again {
-			sentAt[at][string(r.Key)] = r.Time
+		predicted[r.Partition][p.Node]++
+	})
+	f.eachWait(ctx, func(_ event.ID, sent time.Time, waited time.Duration) {
+		slowest := &f.found.KilledMS
+		if !f.between.IsZero() && !sent.Before(f.between) {
+			slowest = &f.found.MovedMS
 		}
-	}))
-	must(f.setup.Client.ReadAll(ctx, f.names.Predictions, func(r *kafka.Record) {
-		var p event.Prediction
-		must(wire.DecodePrediction(r.Value, &p))
-		id := p.Node.Clone()
-		if predicted[r.Partition][id] {
-			v.Duplicated++
-		}
-		predicted[r.Partition][id] = true
-		sent := sentAt[kafka.TopicPartition{Partition: r.Partition}][string(r.Key)]
-		waited := r.Time.Sub(sent).Milliseconds()
-		if f.between.IsZero() || sent.Before(f.between) {
-			f.found.KilledMS = max(f.found.KilledMS, waited)
-		} else {
-			f.found.MovedMS = max(f.found.MovedMS, waited)
-		}
-	}))
+		*slowest = max(*slowest, waited.Milliseconds())
+	})
 	for cell, n := range f.sent {
 		f.found.Nodes += n
-		v.Lost += n - len(predicted[cell])
+		for _, x := range f.setup.Items[:n] {
+			v.predicted(predicted[int32(cell)][x.Node.ID])
+		}
 		at := f.names.Of(int32(cell)).LedgerAt()
 		if last := need(ledger.Newest(ctx, f.setup.Client.Cell(int32(cell)), at)); last != nil {
 			f.found.Windows += int(last.Window) + 1
 		}
 	}
-	if err := f.audit(ctx); err != nil {
-		v.Unequal++
-		v.Wrong = append(v.Wrong, err.Error())
-	}
+	f.audited(ctx, v)
 }

@@ -163,7 +163,7 @@ func (r *chaos) restart(names []string) {
 		p := r.workers[name]
 		if closed(p.ended) {
 			delete(r.halted, name)
-			r.note(name, p)
+			r.note(p)
 			r.startWorker(name)
 		}
 		if until, halted := r.halted[name]; halted && time.Now().After(until) {
@@ -179,14 +179,14 @@ func (r *chaos) restart(names []string) {
 }
 
 // note counts a worker by how it ended.
-func (r *chaos) note(name string, p *process) {
+func (r *chaos) note(p *process) {
 	switch {
 	case p.killed(), p.err == nil, p.interrupted():
 	case p.logged("gvbll: no Kafka broker answers"): // at its start, where a supervisor would try again
 	case p.takenOver():
 		r.found.TakenOver++
 	default:
-		r.found.unexplained("worker %s ended with %v, see %s", name, p.err, p.log.Name())
+		r.found.ended(p)
 	}
 }
 
@@ -199,7 +199,7 @@ func (r *chaos) finish(ctx context.Context) {
 	r.found.Nodes, r.found.Poison = r.next, r.poison
 	for name, p := range r.workers {
 		if err := p.stop(); err != nil {
-			r.note(name, p)
+			r.note(p)
 		}
 		delete(r.workers, name)
 	}

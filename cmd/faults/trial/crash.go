@@ -380,7 +380,7 @@ func (m *matrix) note(p *process) {
 		m.found.Points[point]++
 	case p.takenOver():
 	default:
-		m.found.unexplained("a worker ended with %v, see %s: %s", p.err, p.log.Name(), p.lastLine())
+		m.found.ended(p)
 	}
 }
 

@@ -6,17 +6,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"github.com/gvbll/gvbll/topics/kafka"
 )
-
-// damages are what happens to ledgers that are audited, and to topics of outputs.
-var damages = []scenario{
-	{name: "an audited ledger is cut short", play: cutShort},
-	{name: "partitions are added to the outputs", play: outputsDivided},
-}
 
 func cutShort(ctx context.Context, v *served) {
 	v.manyWindows(ctx)
@@ -46,7 +37,7 @@ func cutShort(ctx context.Context, v *served) {
 func outputsDivided(ctx context.Context, v *served) {
 	v.serve(ctx, 100)
 	for _, topic := range []string{v.names.Predictions, v.names.DeadLetters} {
-		v.addPartitions(ctx, topic, partitions+2)
+		must(need(v.admin.UpdatePartitions(ctx, partitions+2, topic)).Error())
 	}
 	more := func() {
 		v.out.poison(v.names.Nodes, v.sent)
@@ -57,12 +48,4 @@ func outputsDivided(ctx context.Context, v *served) {
 	v.begin(ctx)
 	more()
 	v.finished(ctx, "undecodable", "undecodable")
-}
-
-// addPartitions raises a topic's number of partitions.
-func (v *served) addPartitions(ctx context.Context, topic string, to int32) {
-	req := kmsg.NewPtrCreatePartitionsRequest()
-	req.TimeoutMillis = 10_000
-	req.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: topic, Count: to}}
-	must(kerr.ErrorForCode(need(req.RequestWith(ctx, v.admin)).Topics[0].ErrorCode))
 }

@@ -24,8 +24,9 @@ type fake struct {
 }
 
 // newFake starts the brokers.
-func newFake() *fake {
-	f := &fake{cluster: need(kfake.NewCluster(kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session)))}
+func newFake(options ...kfake.Opt) *fake {
+	options = append(options, kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session))
+	f := &fake{cluster: need(kfake.NewCluster(options...))}
 	f.proxy = newProxy(f.cluster.ListenAddrs())
 	f.proxy.answered = f.answered
 	return f

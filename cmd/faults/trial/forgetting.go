@@ -12,11 +12,6 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// forgetting are the scenarios of nodes that are forgotten.
-var forgetting = []scenario{
-	{name: "nodes are forgotten while models are tried", play: forgetWithTrials},
-}
-
 // tried is a graph whose models are tried while nodes are forgotten.
 type tried struct {
 	*served

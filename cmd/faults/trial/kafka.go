@@ -22,8 +22,8 @@ type nodes struct {
 	halted    int      // process id of the node that is halted, 0 for none
 }
 
-// newNodes starts one node or three, with their data in a new directory.
-func newNodes(tool, dir string, n int) *nodes {
+// newNodes starts one node or three, with their data in a new directory, and settings of the brokers.
+func newNodes(tool, dir string, n int, settings ...string) *nodes {
 	k := &nodes{tool: tool, dir: dir, each: []string{dir}}
 	start := "start"
 	if n > 1 {
@@ -32,7 +32,7 @@ func newNodes(tool, dir string, n int) *nodes {
 			k.each = append(k.each, filepath.Join(dir, strconv.Itoa(i+1)))
 		}
 	}
-	k.at = strings.Split(strings.TrimSpace(k.run(start, dir)), ",")
+	k.at = strings.Split(strings.TrimSpace(k.run(append([]string{start, dir}, settings...)...)), ",")
 	return k
 }
 

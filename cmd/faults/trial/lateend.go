@@ -9,9 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// lateEnds are scenarios of requests that are long on their way.
-var lateEnds = []scenario{{name: "the end of a transaction arrives in the next one", brokers: 2, play: lateEnd}}
-
 // lateEnd has a proxy hold the request that ends a transaction. The worker sends it again, and begins
 // the next one, of which one leader has answered and another was asked nothing yet when the proxy
 // passes the first request on.

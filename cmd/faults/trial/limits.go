@@ -7,12 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
-
-// limits are scenarios of brokers that do less than they are asked, by their settings.
-var limits = []scenario{{name: "quotas throttle the fleet", nodes: 1, play: throttled}}
 
 // throttledFor is how long the fleet is throttled: longer than a log must be short before it is
 // believed to be.
@@ -27,10 +23,7 @@ func throttled(ctx context.Context, v *served) {
 	owner := v.http
 	v.http = freeAddress()
 	standby := v.start("b", "", "--linger", "20ms")
-	v.progress.await(ctx, standby, "standby", drainTimeout, func(totals) bool {
-		status, _ := get(ctx, v.http, "/readyz")
-		return status == http.StatusOK
-	})
+	ready(ctx, v.http)
 	v.limit(ctx, false)
 	defer v.limit(context.WithoutCancel(ctx), true)
 	said := false
@@ -69,13 +62,11 @@ func (v *served) finished(ctx context.Context, reasons ...string) {
 // limit sets or removes the quotas.
 func (v *served) limit(ctx context.Context, remove bool) {
 	id := "gvbll-work"
-	entry := kmsg.AlterClientQuotasRequestEntry{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "client-id", Name: &id}}}
+	entry := kadm.AlterClientQuotaEntry{Entity: kadm.ClientQuotaEntity{{Type: "client-id", Name: &id}}}
 	for key, limit := range quotas {
-		entry.Ops = append(entry.Ops, kmsg.AlterClientQuotasRequestEntryOp{Key: key, Value: limit, Remove: remove})
+		entry.Ops = append(entry.Ops, kadm.AlterClientQuotaOp{Key: key, Value: limit, Remove: remove})
 	}
-	req := kmsg.NewPtrAlterClientQuotasRequest()
-	req.Entries = []kmsg.AlterClientQuotasRequestEntry{entry}
-	must(kerr.ErrorForCode(need(req.RequestWith(ctx, v.admin)).Entries[0].ErrorCode))
+	must(need(v.admin.AlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{entry}))[0].Err)
 }
 
 // get returns what a worker answers to a request, status 0 if nothing does.

@@ -16,14 +16,6 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// lostEnds are scenarios of logs that lose their newest records, as they do when nodes lose power
-// before these are on disk. Nodes of Apache Kafka are killed, their files are cut, and they are
-// started again. On kfake the topics are created anew with what is left.
-var lostEnds = []scenario{
-	{name: "ledger and input lose their ends while no worker runs", play: endsLost},
-	{name: "the ledger loses its end under its owner", play: ledgerCutUnderOwner},
-}
-
 // windowsLost is how many of its windows a ledger loses.
 const windowsLost = 4
 
@@ -66,19 +58,30 @@ func (v *served) goOn(ctx context.Context) {
 	behind := need(checkpoint.Find(filepath.Join(v.dir, "a"), v.names.Ledger))[0].Path
 	v.send(ctx, 50)
 	v.begin(ctx)
-	// The ledger counts the predictions of the windows that it has.
-	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func(totals) bool {
-		found := 0
-		v.readAll(ctx, v.names.Predictions, func(*kgo.Record) { found++ })
-		return found >= v.sent
-	})
+	v.everyPrediction(ctx)
 	v.halt()
 	v.published(ctx, v.sent)
 	must(v.gvbll(ctx, "audit", "--model", v.setup.Model, "--checkpoint", behind))
 }
 
-// lose has partitions lose so many of their newest committed records, and brokers start again if
-// they are Apache Kafka's.
+// everyPrediction waits until all that was sent is predicted, where the ledger lacks windows.
+func (v *served) everyPrediction(ctx context.Context) {
+	await(ctx, drainTimeout, func() (missing string) {
+		found := 0
+		v.readAll(ctx, v.names.Predictions, func(*kgo.Record) { found++ })
+		switch {
+		case found >= v.sent:
+			return ""
+		case closed(v.worker.ended):
+			fail("the worker ended: %s, see %s", v.worker.lastLine(), v.worker.log.Name())
+		}
+		return fmt.Sprintf("%d of %d nodes are predicted", found, v.sent)
+	})
+}
+
+// lose has partitions lose so many of their newest committed records, as they do when nodes lose power before these are on
+// disk. Nodes of Apache Kafka are killed, their files are cut, and they are started again. On kfake the topics are created
+// anew with what is left.
 func (v *served) lose(ctx context.Context, lost map[kafka.TopicPartition]int) {
 	cuts := make(map[kafka.TopicPartition]int64) // first offset that is lost
 	for at, n := range lost {

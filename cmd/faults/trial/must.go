@@ -66,6 +66,18 @@ func ticking(ctx context.Context, every time.Duration, f func() (done bool)) {
 	}
 }
 
+// await calls f at once and at every tick, until it returns "", for at most so long. Then it fails with what f says is missing.
+func await(ctx context.Context, within time.Duration, f func() (missing string)) {
+	end := time.Now().Add(within)
+	ticking(ctx, 20*time.Millisecond, func() bool {
+		missing := f()
+		if missing != "" && time.Now().After(end) {
+			fail("within %v: %s", within, missing)
+		}
+		return missing == ""
+	})
+}
+
 // closed reports whether a channel on which nothing is sent was closed.
 func closed(c <-chan struct{}) bool {
 	select {

@@ -6,11 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka"
 )
@@ -27,9 +28,18 @@ func (s *Setup) Prepare(ctx context.Context, broker, tool string, encoder gnn.Ki
 	}
 	s.makeNodes(ctx, encoder, nodes, promote)
 	s.Cluster = newCluster(broker, tool, filepath.Join(s.Dir, "kafka"))
-	s.Brokers = s.Cluster.addresses()
-	s.Client = need(kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers, ClientID: "faults"}))
+	s.connect(ctx)
 	return nil
+}
+
+// connect connects to the cluster.
+func (s *Setup) connect(ctx context.Context) {
+	s.Brokers = s.Cluster.addresses()
+	cfg := kafka.Config{Brokers: s.Brokers, ClientID: "faults"}
+	if s.login != nil {
+		cfg.SASL = need(kafka.SASL("plain", rootUser, func() (string, error) { return password, nil }))
+	}
+	s.Client = need(kafka.Dial(ctx, cfg))
 }
 
 // Close ends the cluster.
@@ -48,11 +58,10 @@ func (s *Setup) makeNodes(ctx context.Context, encoder gnn.Kind, nodes int, prom
 	cfg.Nodes, cfg.Steps, cfg.Seed = 4*nodes+500, 10, s.Seed
 	d, split, err := dataset.Drift(cfg)
 	must(err)
-	data := model.Data{Name: d.Name, Dim: d.Dim, Classes: d.Classes}
-	for _, v := range split.Train {
-		data.X, data.Labels = append(data.X, d.Features[v]), append(data.Labels, d.Labels[v])
-	}
-	data.Src, data.Dst = d.Subgraph(split.Train)
+	set := flags.DataSet{Dataset: d, Split: split}
+	data := set.Training()
+	set.Split = dataset.Stream{Steps: split.Steps} // the training nodes are not sent
+	data.IDs = nil                                 // so that labels of the same ids are learned
 	train := func(cfg model.Config, file string) string {
 		if s.Small {
 			cfg.Hidden, cfg.Embedding = []int{8}, 8
@@ -66,21 +75,12 @@ func (s *Setup) makeNodes(ctx context.Context, encoder gnn.Kind, nodes int, prom
 		s.Shadow = filepath.Join(s.Dir, "shadow.safetensors")
 		s.ShadowID = train(model.Config{Seed: s.Seed + 1, Encoder: gnn.KindGCN, Embedding: 8}, s.Shadow)
 	}
-	neighbours := d.Arrivals(split.Steps)
-	for _, step := range split.Steps {
-		for _, v := range step {
-			if len(s.Items) == nodes {
-				return
-			}
-			x := d.Features[v]
-			n := event.Node{ID: event.ID{Num: int64(v)}, Dense: x.Dense, Index: x.Index, Value: x.Value}
-			for _, u := range neighbours[v] {
-				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
-			}
-			s.Items = append(s.Items, item{Node: n, Class: d.Classes[d.Labels[v]]})
-		}
-	}
+	s.Items = slices.Concat(set.Stream().Steps...)
 	if len(s.Items) < nodes {
 		fail("the stream of the data set has %d nodes, and the trial needs %d", len(s.Items), nodes)
+	}
+	s.Items = s.Items[:nodes]
+	for i := range s.Items {
+		s.Items[i].Node.Time = 0 // set by those trials that need one
 	}
 }

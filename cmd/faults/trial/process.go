@@ -139,3 +139,18 @@ func (p *process) stop() error {
 		return errors.New("it did not end within a minute of SIGTERM")
 	}
 }
+
+// peakMB returns the largest resident size that the process has had, in 10⁶ bytes, as Linux
+// counts it.
+func (p *process) peakMB() (int, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(b), "VmHWM:")
+	var kb int
+	if _, err := fmt.Sscan(rest, &kb); err != nil {
+		return 0, fmt.Errorf("the peak of memory of process %d: %w", p.cmd.Process.Pid, err)
+	}
+	return kb * 1024 / 1e6, nil
+}

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -99,19 +100,15 @@ func (p *progress) now() (sum totals, last time.Time) {
 // await waits until a condition holds, for a limited time. It is an error if the worker ends
 // before.
 func (p *progress) await(ctx context.Context, worker *process, what string, within time.Duration, holds func(totals) bool) {
-	deadline := time.Now().Add(within)
-	ticking(ctx, 20*time.Millisecond, func() bool {
+	await(ctx, within, func() (missing string) {
 		p.check()
-		sum, _ := p.now()
-		switch {
-		case holds(sum):
-			return true
-		case closed(worker.ended):
-			fail("the worker ended: %s, see %s", worker.lastLine(), worker.log.Name())
-		case time.Now().After(deadline):
-			fail("within %v there was no %s, see %s", within, what, worker.log.Name())
+		if sum, _ := p.now(); holds(sum) {
+			return ""
 		}
-		return false
+		if closed(worker.ended) {
+			fail("the worker ended: %s, see %s", worker.lastLine(), worker.log.Name())
+		}
+		return fmt.Sprintf("no %s, see %s", what, worker.log.Name())
 	})
 }
 

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -52,7 +54,7 @@ type attempt struct {
 // endTransactions ends transactions that killed workers left open, by starting a new
 // session of their producers. No worker may be running.
 func (g *graph) endTransactions(ctx context.Context) {
-	need(g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.names.Ledger}))
+	need(g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.names.Ledger, TransactionTimeout: 10 * time.Second}))
 }
 
 // read reads what was published, and records which of the wanted nodes were not predicted
@@ -61,9 +63,7 @@ func (g *graph) read(ctx context.Context, want []event.ID) *published {
 	c := &published{predictions: make(map[predictionKey][]byte)}
 	g.endTransactions(ctx)
 	first := make(map[event.ID]bool) // nodes that have a first prediction, not a revision
-	g.readAll(ctx, g.names.Predictions, func(r *kgo.Record) {
-		var p event.Prediction
-		must(wire.DecodePrediction(r.Value, &p))
+	g.eachPrediction(ctx, func(r *kgo.Record, p *event.Prediction) {
 		id := predictionKey{p.Node, p.Model, p.Revision}
 		if _, there := c.predictions[id]; there || p.Revision == 0 && first[p.Node] {
 			c.twice++
@@ -80,9 +80,7 @@ func (g *graph) read(ctx context.Context, want []event.ID) *published {
 			c.faults = append(c.faults, fmt.Sprintf("node %v was not predicted", id))
 		}
 	}
-	g.readAll(ctx, g.names.DeadLetters, func(r *kgo.Record) {
-		var d event.Refusal
-		must(wire.DecodeDeadLetter(r.Value, &d))
+	g.eachLetter(ctx, func(d *event.Refusal) {
 		topic := strings.TrimPrefix(d.Origin.Topic, g.prefix)
 		c.dead = append(c.dead, fmt.Sprintf("%s/%d/%d %s", topic, d.Origin.Partition, d.Origin.Offset, d.Reason))
 	})
@@ -94,7 +92,11 @@ func (g *graph) read(ctx context.Context, want []event.ID) *published {
 	if g.setup.Bases != "" { // what is left of the ledger depends on the kills
 		return c
 	}
-	g.readLedger(ctx, c)
+	l := need(ledger.Open(ctx, g.setup.Client, g.names.LedgerAt()))
+	var before *ledger.Record
+	for r := need(l.Next(ctx)); r != nil; before, r = r, need(l.Next(ctx)) {
+		must(c.addWindow(r, before))
+	}
 	return c
 }
 
@@ -103,21 +105,69 @@ func (g *graph) read(ctx context.Context, want []event.ID) *published {
 func (g *graph) count(ctx context.Context) (predicted map[event.ID]int, dead map[event.Reason]int) {
 	g.endTransactions(ctx)
 	predicted, dead = make(map[event.ID]int), make(map[event.Reason]int)
-	g.readAll(ctx, g.names.Predictions, func(r *kgo.Record) {
-		var p event.Prediction
-		must(wire.DecodePrediction(r.Value, &p))
+	g.eachPrediction(ctx, func(_ *kgo.Record, p *event.Prediction) {
 		if p.Revision == 0 {
 			predicted[p.Node]++
 		}
 	})
+	g.eachLetter(ctx, func(d *event.Refusal) { dead[d.Reason]++ })
+	return predicted, dead
+}
+
+// unharmed checks that each of these nodes, and no other, was predicted exactly once, and that there are so many dead
+// letters of each reason. No worker may be running.
+func (g *graph) unharmed(ctx context.Context, nodes []event.ID, letters map[event.Reason]int) {
+	predicted, dead := g.count(ctx)
+	for _, id := range nodes {
+		if n := predicted[id]; n != 1 {
+			fail("node %v was predicted %d times", id, n)
+		}
+	}
+	switch {
+	case len(predicted) > len(nodes):
+		fail("%d nodes were predicted, want %d", len(predicted), len(nodes))
+	case !maps.Equal(dead, letters):
+		fail("dead letters %v, want %v", dead, letters)
+	}
+}
+
+// eachWait calls f for each first prediction of a node, with the time at which the node was first sent and the one from then
+// to the writing of the prediction, by the records' timestamps.
+func (g *graph) eachWait(ctx context.Context, f func(node event.ID, sent time.Time, waited time.Duration)) {
+	sent := make(map[int32]map[string]time.Time) // by partition and key
+	g.readAll(ctx, g.names.Nodes, func(r *kgo.Record) {
+		if sent[r.Partition] == nil {
+			sent[r.Partition] = make(map[string]time.Time)
+		}
+		if _, again := sent[r.Partition][string(r.Key)]; !again {
+			sent[r.Partition][string(r.Key)] = r.Timestamp
+		}
+	})
+	g.eachPrediction(ctx, func(r *kgo.Record, p *event.Prediction) {
+		if at, there := sent[r.Partition][string(r.Key)]; there && p.Revision == 0 {
+			f(p.Node, at, r.Timestamp.Sub(at))
+		}
+	})
+}
+
+// eachPrediction calls f with every prediction, revisions included. What f keeps of it, it has to copy.
+func (g *graph) eachPrediction(ctx context.Context, f func(*kgo.Record, *event.Prediction)) {
+	g.readAll(ctx, g.names.Predictions, func(r *kgo.Record) {
+		var p event.Prediction
+		must(wire.DecodePrediction(r.Value, &p))
+		f(r, &p)
+	})
+}
+
+// eachLetter calls f with every dead letter, also with those that are shortened.
+func (g *graph) eachLetter(ctx context.Context, f func(*event.Refusal)) {
 	g.readAll(ctx, g.names.DeadLetters, func(r *kgo.Record) {
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(r.Value, &d); !errors.Is(err, wire.ErrTruncated) {
 			must(err)
 		}
-		dead[d.Reason]++
+		f(&d)
 	})
-	return predicted, dead
 }
 
 // readAll calls f with every committed record that a topic has now. It reads with a client that
@@ -130,9 +180,9 @@ func (g *graph) readAll(ctx context.Context, topic string, f func(*kgo.Record)) 
 			from[at.Partition], left[at.Partition] = kgo.NewOffset().At(b.First), true
 		}
 	}
-	c := need(kgo.NewClient(kgo.SeedBrokers(g.setup.Brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	c := g.setup.client(kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), // the last record of a partition may be one
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from})))
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
 	defer c.Close()
 	for len(left) > 0 {
 		fetches := c.PollFetches(ctx)
@@ -145,15 +195,6 @@ func (g *graph) readAll(ctx context.Context, topic string, f func(*kgo.Record)) 
 				f(r)
 			}
 		})
-	}
-}
-
-// readLedger reads the windows of the ledger.
-func (g *graph) readLedger(ctx context.Context, c *published) {
-	l := need(ledger.Open(ctx, g.setup.Client, g.names.LedgerAt()))
-	var before *ledger.Record
-	for r := need(l.Next(ctx)); r != nil; before, r = r, need(l.Next(ctx)) {
-		must(c.addWindow(r, before))
 	}
 }
 
@@ -198,7 +239,7 @@ func (c *published) retried() (n int) {
 func (c *published) withoutRetries(value []byte) ([]byte, error) {
 	var p event.Prediction
 	must(wire.DecodePrediction(value, &p))
-	if !bytes.Equal(wire.AppendPrediction(nil, &p), value) {
+	if !bytes.Equal(wire.MsgPack.AppendPrediction(nil, &p), value) {
 		return nil, fmt.Errorf("the prediction of node %v is not the encoding of what it decodes to", p.Node)
 	}
 	number := p.Window
@@ -208,5 +249,5 @@ func (c *published) withoutRetries(value []byte) ([]byte, error) {
 		}
 	}
 	p.Window = number
-	return wire.AppendPrediction(nil, &p), nil
+	return wire.MsgPack.AppendPrediction(nil, &p), nil
 }

@@ -26,7 +26,7 @@ func publish(t *testing.T, class string, windows ...ledger.Record) *published {
 		if r.Predictions > 0 {
 			id := event.ID{Num: int64(len(c.predictions))}
 			p := event.Prediction{Node: id, Class: class, Probabilities: []float32{0.25, 0.75}, Window: r.Window}
-			c.predictions[predictionKey{node: id}] = wire.AppendPrediction(nil, &p)
+			c.predictions[predictionKey{node: id}] = wire.MsgPack.AppendPrediction(nil, &p)
 		}
 	}
 	return c

@@ -34,7 +34,6 @@ func Restarts(ctx context.Context, s *Setup, rate, times int, away time.Duration
 	v := s.newServed(ctx, "restarts")
 	r := &restarts{served: v, cluster: c, found: restarted{Brokers: len(c.each), Rate: rate, Restarts: times}}
 	v.http = freeAddress()
-	r.first = v.http
 	defer r.end()
 	v.begin(ctx)
 	beside(func(stop <-chan struct{}) { r.sendAt(ctx, rate, stop) }, func() {
@@ -54,7 +53,6 @@ func Restarts(ctx context.Context, s *Setup, rate, times int, away time.Duration
 type restarts struct {
 	*served
 	cluster *nodes
-	first   string // --http of that
 	found   restarted
 }
 
@@ -89,20 +87,10 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) {
 	r.awaitReady(ctx, http.StatusOK, drainTimeout)
 }
 
-// await waits until a condition holds, for a limited time. It is an error if the worker ends.
-func (r *restarts) await(ctx context.Context, what string, within time.Duration, holds func(totals) bool) {
-	r.progress.await(ctx, r.worker, what, within, holds)
-	for _, p := range r.started {
-		if closed(p.ended) {
-			fail("a worker ended: %s, see %s", p.lastLine(), p.log.Name())
-		}
-	}
-}
-
 // awaitWindow waits for a window that is committed after the given time, and returns when it
 // was seen.
 func (r *restarts) awaitWindow(ctx context.Context, after time.Time) (at time.Time) {
-	r.await(ctx, "window", drainTimeout, func(totals) bool {
+	r.progress.await(ctx, r.worker, "window", drainTimeout, func(totals) bool {
 		_, at = r.progress.now()
 		return at.After(after)
 	})
@@ -113,9 +101,9 @@ func (r *restarts) awaitWindow(ctx context.Context, after time.Time) (at time.Ti
 func (r *restarts) awaitReady(ctx context.Context, status int, within time.Duration) {
 	var last string
 	defer func() { r.setup.Report(fmt.Sprintf("/readyz: %.200q", last)) }()
-	r.await(ctx, fmt.Sprintf("answer %d of /readyz", status), within, func(totals) bool {
+	r.progress.await(ctx, r.worker, fmt.Sprintf("answer %d of /readyz", status), within, func(totals) bool {
 		var got int
-		got, last = get(ctx, r.first, "/readyz")
+		got, last = get(ctx, r.http, "/readyz")
 		return got == status
 	})
 }
@@ -126,9 +114,7 @@ func (r *restarts) finish(ctx context.Context) {
 	r.found.Nodes = r.sent
 	r.predicted(ctx)
 	for _, p := range r.started {
-		if err := p.stop(); err != nil {
-			r.found.unexplained("%s", p.lastLine())
-		}
+		r.found.ends(p)
 	}
 	must(r.progress.close())
 	r.progress = nil

@@ -175,7 +175,7 @@ func (r *retention) restart() {
 			continue
 		}
 		if !p.killed() && !p.takenOver() && !p.logged("start it again, and it begins from base-") {
-			r.found.unexplained("a worker ended with %v, see %s: %s", p.err, p.log.Name(), p.lastLine())
+			r.found.ended(p)
 		}
 		r.startWorker(i)
 	}
@@ -223,13 +223,12 @@ func (g *graph) deleteUnneeded(ctx context.Context) {
 
 // finish waits until all is committed, ends the workers, and compares what they published with what was sent.
 func (r *retention) finish(ctx context.Context) {
-	ends, deadline := r.ends(ctx), time.Now().Add(drainTimeout)
-	ticking(ctx, 100*time.Millisecond, func() bool {
-		if time.Now().After(deadline) {
-			fail("not all was committed within %v, see %s", drainTimeout, r.dir)
+	ends := r.ends(ctx)
+	await(ctx, drainTimeout, func() (missing string) {
+		if r.restart(); r.ledger.covers(ends) {
+			return ""
 		}
-		r.restart()
-		return r.ledger.covers(ends)
+		return "not all was committed, see " + r.dir
 	})
 	for _, p := range r.workers {
 		must(p.stop())
@@ -237,19 +236,10 @@ func (r *retention) finish(ctx context.Context) {
 	must(r.ledger.close())
 	predicted, dead := r.count(ctx)
 	for _, id := range numbered(r.found.Nodes) {
-		switch predicted[id] {
-		case 0:
-			r.found.Lost++
-		case 1:
-		default:
-			r.found.Duplicated++
-		}
+		r.found.predicted(predicted[id])
 	}
 	for _, n := range dead {
 		r.found.Unequal += n
 	}
-	if err := r.audit(ctx); err != nil {
-		r.found.Unequal++
-		r.found.Wrong = append(r.found.Wrong, err.Error())
-	}
+	r.audited(ctx, &r.found.verdict)
 }

@@ -7,14 +7,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	stream "github.com/gvbll/gvbll/topics/sender"
 )
 
 // Setup holds what every trial needs.
@@ -24,23 +28,24 @@ type Setup struct {
 	// Shadow is the file of a second model, to run in the shadow, and ShadowID its id.
 	// Both are empty for none.
 	Shadow, ShadowID string
-	Head             string   // what serves: pool or paper
-	Flags            []string // further flags of the workers
-	Bases            string   // of [Crash]: a folder or bucket of bases, "" for none
-	Small            bool     // the models keep little of each node
-	Items            []item   // nodes that fit the model, in the order of their arrival
-	Seed             uint64   // of everything random
+	Head             string        // what serves: pool or paper
+	Flags            []string      // further flags of the workers
+	Bases            string        // of [Crash]: a folder or bucket of bases, "" for none
+	Small            bool          // the models keep little of each node
+	Items            []stream.Item // nodes that fit the model, in the order of their arrival
+	Seed             uint64        // of everything random
 	Report           func(progress string)
 	Cluster          cluster
 	Brokers          []string // addresses of the cluster
 	Client           *kafka.Client
-	Dir              string // for checkpoints and logs
+	access           []string  // flags by which commands log in
+	login            []kgo.Opt // the same for clients of franz-go
+	Dir              string    // for checkpoints and logs
 }
 
-// item is a node and its class.
-type item struct {
-	Node  event.Node
-	Class string
+// client returns a client of franz-go.
+func (s *Setup) client(options ...kgo.Opt) *kgo.Client {
+	return need(kgo.NewClient(slices.Concat([]kgo.Opt{kgo.SeedBrokers(s.Brokers...)}, s.login, options)...))
 }
 
 // session is the workers' session timeout, the shortest that test brokers allow.
@@ -69,9 +74,17 @@ func (g *graph) end() {
 
 // newGraph creates the topics of a graph, whose prefix begins with the name.
 func (s *Setup) newGraph(ctx context.Context, name string) *graph {
-	prefix := fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9)
+	return s.divided(ctx, unique(name), topics.Layout{Partitions: partitions, Replication: -1})
+}
+
+// unique returns a prefix that begins with the name.
+func unique(name string) string { return fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9) }
+
+// divided creates the topics of a graph with a layout.
+func (s *Setup) divided(ctx context.Context, prefix string, layout topics.Layout) *graph {
 	names := need(topics.Under(prefix))
-	need(topics.Create(ctx, s.Client, names, topics.Layout{Partitions: partitions, Replication: -1}))
+	need(topics.Create(ctx, s.Client, names, layout))
+	names = need(topics.Divided(ctx, s.Client, names))
 	g := &graph{setup: s, names: names, prefix: prefix, dir: filepath.Join(s.Dir, prefix), http: "127.0.0.1:0"}
 	must(os.MkdirAll(g.dir, 0o755))
 	return g
@@ -125,15 +138,43 @@ func (v *verdict) unexplained(format string, args ...any) {
 	v.Wrong = append(v.Wrong, fmt.Sprintf(format, args...))
 }
 
+// ended counts a worker that has ended by itself.
+func (v *verdict) ended(p *process) {
+	v.unexplained("a worker ended with %v, see %s: %s", p.err, p.log.Name(), p.lastLine())
+}
+
+// ends ends a worker, as an operator does.
+func (v *verdict) ends(p *process) {
+	if err := p.stop(); err != nil {
+		v.ended(p)
+	}
+}
+
+// predicted counts a node that was predicted so many times.
+func (v *verdict) predicted(times int) {
+	switch times {
+	case 0:
+		v.Lost++
+	case 1:
+	default:
+		v.Duplicated++
+	}
+}
+
+// audited audits what was published.
+func (g *graph) audited(ctx context.Context, v *verdict) {
+	if err := g.audit(ctx); err != nil {
+		v.Unequal++
+		v.Wrong = append(v.Wrong, err.Error())
+	}
+}
+
 // judge reads what was published, of which the nodes with the ids below n must each be
 // predicted once, and audits it. No worker may be running.
 func (g *graph) judge(ctx context.Context, n int, v *verdict) *published {
 	got := g.read(ctx, numbered(n))
 	v.Lost, v.Duplicated, v.Wrong = got.lost, got.twice, append(v.Wrong, got.faults...)
-	if err := g.audit(ctx); err != nil {
-		v.Unequal++
-		v.Wrong = append(v.Wrong, err.Error())
-	}
+	g.audited(ctx, v)
 	return got
 }
 
@@ -157,7 +198,8 @@ func (g *graph) audit(ctx context.Context) error {
 
 // gvbll runs a command on the graph.
 func (g *graph) gvbll(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, g.setup.Program, append(args, "--brokers", strings.Join(g.setup.Brokers, ","), "--prefix", g.prefix)...)
+	args = append(append(args, "--brokers", strings.Join(g.setup.Brokers, ","), "--prefix", g.prefix), g.setup.access...)
+	cmd := exec.CommandContext(ctx, g.setup.Program, args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("gvbll %s: %w: %s", args[0], err, out[max(len(out)-500, 0):]) // progress comes before it
 	}

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -24,11 +21,26 @@ type scenario struct {
 	play func(context.Context, *served)
 }
 
-// scenarios returns those of all kinds.
-func scenarios() []scenario {
-	return slices.Concat(
-		limits, lateEnds, damages, lostEnds, forgetting, beliefs, calls,
-	)
+// scenarios are all of them.
+var scenarios = []scenario{
+	{name: "quotas throttle the fleet", nodes: 1, play: throttled},
+	{name: "the end of a transaction arrives in the next one", brokers: 2, play: lateEnd},
+	{name: "an audited ledger is cut short", play: cutShort},
+	{name: "partitions are added to the outputs", play: outputsDivided},
+	{name: "ledger and input lose their ends while no worker runs", play: endsLost},
+	{name: "the ledger loses its end under its owner", play: ledgerCutUnderOwner},
+	{name: "nodes are forgotten while models are tried", play: forgetWithTrials},
+	{name: "a producer's clock is ahead", play: clockAhead},
+	{name: "an operator resets the group's offsets", play: offsetsReset},
+	{name: "all is restored from a mirror with other offsets", play: mirrored},
+	{name: "all cells are restored from a mirror", play: cellsMirrored},
+	{name: "compaction is turned on for the ledger", nodes: 1, play: compacted},
+	{name: "a flood of names of unknown fields", play: namesFlood},
+	{name: "an older volume comes back, and producers send again", play: olderVolume},
+	{name: "a second cluster has the same prefix and folder of bases", play: secondCluster},
+	{name: "transactions may last a few seconds only", play: shortTransactions},
+	{name: "a password is changed, rights are taken away and given back", play: rightsTaken},
+	{name: "calls are answered once, whoever dies", play: called},
 }
 
 // played is the result of [World].
@@ -48,7 +60,7 @@ func World(ctx context.Context, s *Setup, only string) (found *played, err error
 		there = len(k.each)
 	}
 	found = &played{}
-	for i, c := range scenarios() {
+	for i, c := range scenarios {
 		switch {
 		case !strings.Contains(c.name, only):
 			continue
@@ -73,14 +85,18 @@ func World(ctx context.Context, s *Setup, only string) (found *played, err error
 
 // newServed makes the topics of a graph whose prefix begins with the name.
 func (s *Setup) newServed(ctx context.Context, name string) *served {
-	g := s.newGraph(ctx, name)
-	return &served{graph: g, admin: need(kgo.NewClient(kgo.SeedBrokers(s.Brokers...))), out: g.newSender(ctx)}
+	return s.newGraph(ctx, name).served(ctx)
+}
+
+// served returns the graph with a sender.
+func (g *graph) served(ctx context.Context) *served {
+	return &served{graph: g, admin: kadm.NewClient(g.setup.client()), out: g.newSender(ctx)}
 }
 
 // served is a graph with a sender and one worker, which runs at times.
 type served struct {
 	*graph
-	admin    *kgo.Client // administers the cluster
+	admin    *kadm.Client // administers the cluster
 	out      *sender
 	sent     int // nodes
 	worker   *process
@@ -182,17 +198,7 @@ func (v *served) published(ctx context.Context, nodes int, reasons ...string) {
 
 // deleteTopics deletes topics, and waits until they are gone.
 func (v *served) deleteTopics(ctx context.Context, names ...string) {
-	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.TimeoutMillis = 10_000
-	req.TopicNames = names
-	for _, name := range names {
-		topic := kmsg.NewDeleteTopicsRequestTopic()
-		topic.Topic = &name
-		req.Topics = append(req.Topics, topic)
-	}
-	for _, topic := range need(req.RequestWith(ctx, v.admin)).Topics {
-		must(kerr.ErrorForCode(topic.ErrorCode))
-	}
+	must(need(v.admin.DeleteTopics(ctx, names...)).Error())
 	for there := len(names); there > 0; {
 		there = 0
 		for _, n := range need(v.setup.Client.Partitions(ctx, names...)) {

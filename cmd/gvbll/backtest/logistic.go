@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/optimize"
 
@@ -97,14 +98,17 @@ func (l *Logistic) Learn(nodes []int32) error {
 // refit fits all strengths to all labels, each from the weights that it has.
 func (l *Logistic) refit() error {
 	x, labels := l.labelled()
+	var all errgroup.Group
 	for k, strength := range strengths {
-		w, failed := l.fit(x, labels, strength, l.weights[k])
-		if failed != nil {
-			return failed
-		}
-		l.weights[k] = w
+		all.Go(func() (err error) {
+			w, err := l.fit(x, labels, strength, l.weights[k])
+			if err == nil {
+				l.weights[k] = w
+			}
+			return err
+		})
 	}
-	return nil
+	return all.Wait()
 }
 
 // labelled returns the rows of all nodes with a label, and their labels.

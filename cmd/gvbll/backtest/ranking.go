@@ -25,15 +25,24 @@ func Ranks(probs []float64, names []string, labels []int32) (list []Rank) {
 	return list
 }
 
-// Overall returns AUC and AP: of two classes those of the rarer one, which is of, of more the means over classes.
-func Overall(ranks []Rank) (auc, ap float64, of string) {
+// Ranked is how well labels were ranked: of two classes the rarer one's, of more the means over classes. All are 0 where one class
+// has all labels.
+type Ranked struct {
+	AUC    float64 `json:"auc"`
+	AP     float64 `json:"ap"`
+	Recall float64 `json:"recall_at_1_percent"`
+}
+
+// Overall returns how well labels were ranked, and of two classes the one that it is of.
+func Overall(ranks []Rank) (r Ranked, of string) {
 	if len(ranks) == 2 {
 		rarer := slices.MinFunc(ranks, func(a, b Rank) int { return cmp.Compare(a.Labels, b.Labels) })
 		ranks, of = []Rank{rarer}, rarer.Class
 	}
 	for _, k := range ranks {
-		auc += k.AUC / float64(len(ranks))
-		ap += k.AP / float64(len(ranks))
+		r.AUC += k.AUC / float64(len(ranks))
+		r.AP += k.AP / float64(len(ranks))
+		r.Recall += k.Recall / float64(len(ranks))
 	}
-	return auc, ap, of
+	return r, of
 }

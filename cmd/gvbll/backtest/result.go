@@ -33,7 +33,7 @@ type Result struct {
 	run *run
 }
 
-// System is how one system did. AUC, AP and Recall are 0 where one class has all labels.
+// System is how one system did.
 type System struct {
 	Name string `json:"name"`
 	calibration.Means
@@ -43,13 +43,6 @@ type System struct {
 	OverTime []Period  `json:"over_time"`
 
 	Tally calibration.Tally `json:"-"` // of all labels
-}
-
-// Ranked is how well labels were ranked, see [Result.Ranked].
-type Ranked struct {
-	AUC    float64 `json:"auc"`
-	AP     float64 `json:"ap"`
-	Recall float64 `json:"recall_at_1_percent"`
 }
 
 // ByClass is how well one class is told from the others, and the calibration of its probabilities.
@@ -134,8 +127,8 @@ func (r *run) result(systems []string) *Result {
 	}
 	res.Labels = len(all)
 	for _, name := range systems {
-		x := r.system(name, all)
-		_, _, res.Ranked = Overall(x.ranks())
+		var x System
+		x, res.Ranked = r.system(name, all)
 		for _, nodes := range periods {
 			if len(nodes) > 0 {
 				x.OverTime = append(x.OverTime, r.period(name, nodes))
@@ -160,16 +153,17 @@ func (r *run) of(system string, nodes []int32) (probs []float64, labels []int32)
 	return probs, labels
 }
 
-// system scores a system on nodes.
-func (r *run) system(name string, nodes []int32) System {
+// system scores a system on nodes, and returns the class that is ranked.
+func (r *run) system(name string, nodes []int32) (x System, ranked string) {
 	probs, labels := r.of(name, nodes)
 	classes := len(r.Set.Classes)
-	x := System{Name: name, ByClass: []ByClass{}, OverTime: []Period{}}
+	x = System{Name: name, ByClass: []ByClass{}, OverTime: []Period{}}
 	for _, score := range calibration.ScoreRows(probs, classes, labels) {
 		x.Tally.Add(&score)
 	}
 	x.Means = x.Tally.Means()
-	for _, rank := range Ranks(probs, r.Set.Classes, labels) {
+	ranks := Ranks(probs, r.Set.Classes, labels)
+	for _, rank := range ranks {
 		c := slices.Index(r.Set.Classes, rank.Class)
 		var odds calibration.Odds
 		for i, y := range labels {
@@ -179,28 +173,13 @@ func (r *run) system(name string, nodes []int32) System {
 		by.ECE, by.Chance = odds.ECE()
 		x.ByClass = append(x.ByClass, by)
 	}
-	var of string
-	x.AUC, x.AP, of = Overall(x.ranks())
-	for _, by := range x.ByClass {
-		if of == "" {
-			x.Recall += by.Recall / float64(len(x.ByClass))
-		} else if of == by.Class {
-			x.Recall = by.Recall
-		}
-	}
-	return x
-}
-
-func (s *System) ranks() (list []Rank) {
-	for _, by := range s.ByClass {
-		list = append(list, by.Rank)
-	}
-	return list
+	x.Ranked, ranked = Overall(ranks)
+	return x, ranked
 }
 
 // period scores a part of the stream.
 func (r *run) period(name string, nodes []int32) Period {
-	x := r.system(name, nodes)
+	x, _ := r.system(name, nodes)
 	p := Period{Labels: len(nodes), Means: x.Means, Ranked: x.Ranked}
 	first, last := nodes[0], nodes[len(nodes)-1]
 	if r.Set.Time != nil {

@@ -52,9 +52,8 @@ type Inputs struct {
 }
 
 var inputsHelp = Texts{
-	"inputs_prefix": "Prefix of the topics of nodes and labels, if they are those of another --prefix: so several models or " +
-		"settings work on one stream.",
-	"nodes_topic": "Topic of nodes, if its name is not the prefix and .nodes: any topic that is there.",
+	"inputs_prefix": "Prefix of the topics of nodes and labels, if it is another: several models on one stream.",
+	"nodes_topic":   "Topic of nodes, if its name is not the prefix and .nodes: any topic that is there.",
 }
 
 // Connect returns a client, once a broker has answered, and the topics' names.
@@ -95,8 +94,8 @@ type Security struct {
 var securityHelp = Texts{
 	"tls_ca":         "PEM file of the certificate authorities to trust; the system's when left out.",
 	"sasl_mechanism": "SASL mechanism to log in with: plain, scram-sha-256, scram-sha-512 or oauthbearer.",
-	"sasl_password_file": "File that holds the password, or the client's secret. Or set the password itself in the variable " +
-		"GVBLL_SASL_PASSWORD.",
+	"sasl_password_file": "File of the password, or the client's secret. Or set GVBLL_SASL_PASSWORD to the " +
+		"password itself.",
 	"sasl_token_file": "File that holds the token of oauthbearer, read again for each connection.",
 	"sasl_token_url":  "Where to get tokens of oauthbearer instead, with the client's id and secret.",
 }

@@ -23,6 +23,7 @@ type Data struct {
 	TrainShare float64 `help:"@data_train_share" default:"0"`
 	TrainUntil string  `help:"@data_train_until" placeholder:"TIME"`
 	LabelDelay Delay   `help:"@data_label_delay" placeholder:"30d"`
+	Nodes      int     `kong:"-"` // of the synthetic graph, 0 for 6,000
 	Steps      int     `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0"`
 }
 
@@ -35,9 +36,8 @@ var dataHelp = Texts{
 		"the split of the data set (docs/datasets.md).",
 	"data_train_until": "Train on the nodes before this time whose labels have come by then: a date such as 2025-11-20, or a time as the " +
 		"data set has it.",
-	"data_label_delay": "Time between a node and its label, such as 30d, in place of the data set's own label_time. Or " +
-		"a number: of steps " +
-		"(of node events with 'send --labels delayed').",
+	"data_label_delay": "Time between a node and its label, such as 30d, in place of label_time; or a number of " +
+		"steps (of node events with 'send --labels delayed').",
 }
 
 // Check refuses values out of range, and flags without an effect.
@@ -147,6 +147,7 @@ func (f Data) graph() (*dataset.Dataset, error) {
 	if f.Steps > 0 {
 		c.Steps = f.Steps
 	}
+	c.Nodes = cmp.Or(f.Nodes, c.Nodes)
 	d, _, err := dataset.Drift(c)
 	return d, SettingError(err)
 }

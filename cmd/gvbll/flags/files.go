@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,18 +61,15 @@ func PrintJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// WriteJSON writes v as indented JSON into a file, or to out for -.
-func WriteJSON(out io.Writer, path string, v any) error {
+// WriteFile has a function write a file, or to out for -.
+func WriteFile(out io.Writer, path string, write func(io.Writer) error) error {
 	if path == "-" {
-		return PrintJSON(out, v)
+		return write(out)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	if err := PrintJSON(f, v); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	w := bufio.NewWriter(f)
+	return errors.Join(write(w), w.Flush(), f.Close())
 }

@@ -2,6 +2,7 @@ package flags
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,20 +42,21 @@ func TestOutputsAreChecked(t *testing.T) {
 	}
 }
 
-// TestJSONOut: values are written into a file, in place of what it had, or to the output.
-func TestJSONOut(t *testing.T) {
+// TestWriteFile: a file is written in place of what it had, or the output.
+func TestWriteFile(t *testing.T) {
 	path, want := filepath.Join(t.TempDir(), "out.json"), "{\n  \"a\": 1\n}\n"
 	must(t, os.WriteFile(path, bytes.Repeat([]byte("x"), 100), 0o600))
 	var out bytes.Buffer
-	must(t, WriteJSON(&out, path, map[string]int{"a": 1}))
+	write := func(w io.Writer) error { return PrintJSON(w, map[string]int{"a": 1}) }
+	must(t, WriteFile(&out, path, write))
 	if b, err := os.ReadFile(path); string(b) != want || out.Len() > 0 {
 		t.Errorf("the file has %q (%v), and the output %q, want %q and nothing", b, err, out.String(), want)
 	}
-	must(t, WriteJSON(&out, "-", map[string]int{"a": 1}))
+	must(t, WriteFile(&out, "-", write))
 	if out.String() != want {
 		t.Errorf("the output is %q, want %q", out.String(), want)
 	}
-	if err := WriteJSON(&out, path, func() {}); err == nil {
+	if err := WriteFile(&out, path, func(w io.Writer) error { return PrintJSON(w, func() {}) }); err == nil {
 		t.Error("a function was written as JSON")
 	}
 }

@@ -27,13 +27,12 @@ type Graph struct {
 }
 
 var graphHelp = Texts{
-	"graph_shadow": "Second model file, to run in the shadow: on the same stream and scored alike, at the same cost in time " +
-		"and memory (docs/recipes.md). 'gvbll promote' swaps the two.",
-	"graph_registry": "Schema registry of records in Avro or Protobuf (docs/data.md), with user=NAME,password=FILE or " +
-		"token=FILE after a comma to log in. Their schemas are kept in the ledger.",
-	"graph_rows": "The graph's vectors. float32, or bfloat16: two thirds of the memory, and embeddings off by some " +
-		"thousandths. reserve=N: allocate memory for N nodes at the start, about 2 KB each. Such as " +
-		"bfloat16,reserve=1000000.",
+	"graph_shadow": "Second model file, to run in the shadow: on the same stream, scored alike, at the same cost " +
+		"(docs/recipes.md). 'gvbll promote' swaps the two.",
+	"graph_registry": "Schema registry of records in Avro or Protobuf (docs/data.md), with " +
+		",user=NAME,password=FILE or ,token=FILE to log in.",
+	"graph_rows": "The graph's vectors: float32, or bfloat16 in two thirds of the memory. reserve=N: memory for N " +
+		"nodes at the start. Such as bfloat16,reserve=1000000.",
 }
 
 // Check refuses values out of range, and flags without an effect whatever the model.
@@ -53,7 +52,7 @@ func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg.Local.Workers, cfg.BFloat16, cfg.Local.Reserve, cfg.MaxPending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
+	cfg.Local.Workers, cfg.BFloat16, cfg.Local.Reserve, cfg.Bounds.Pending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
 	cfg.Keep.Median = true // service.AsWritten has what a ledger of before has
 	cfg, err = ValidSettings(cfg)
 	if err != nil {
@@ -63,7 +62,7 @@ func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	return cfg, models, checkModel(g, cfg.Head, models[0], cfg.Map)
+	return cfg, models, checkModel(g, cfg.Head, models[0], cfg.Reading.Map)
 }
 
 // rowsFlag says how the graph's vectors are kept. Its text is their format and then, after a
@@ -117,13 +116,13 @@ type State struct {
 }
 
 var stateHelp = Texts{
-	"state_dir": "Folder for checkpoints, and for what does not fit into --pending memory. A start continues from the " +
-		"newest checkpoint; without the folder it replays the ledger from its beginning.",
-	"state_checkpoints": "every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep.",
-	"state_base": "Where bases are: states that the ledger names, from which a worker without checkpoints begins " +
-		"(docs/reliability.md). A folder that every worker has, or s3://BUCKET/PREFIX.",
-	"state_pending": "Predictions that wait for their label. max=N: at most N; then the oldest makes room. memory=SIZE: with " +
-		"--state-dir, what was served of them is in files beyond this, for each model.",
+	"state_dir": "Folder for checkpoints, from which a start goes on, and for what does not fit into --pending " +
+		"memory. Without it the ledger is replayed.",
+	"state_checkpoints": "Time between checkpoints, and how many to keep.",
+	"state_base": "Where bases are, states that the ledger names (docs/reliability.md): a folder that every worker " +
+		"has, or s3://BUCKET/PREFIX.",
+	"state_pending": "Predictions that wait for their label: at most max, then the oldest makes room; beyond " +
+		"memory, with --state-dir, they are in files.",
 }
 
 // checkpointsFlag says how often a checkpoint is written, and how many are kept.

@@ -45,7 +45,7 @@ func TestFlagsOfSettings(t *testing.T) {
 	want.Update.Clip, want.Update.Gradient, want.Fallback = 0.5, posterior.AsWritten, -1
 	want.Coverage = pipeline.Coverage{Target: 0.9, Per: parts.PerClass, MinConfidence: 0.3, MaxSize: 4}
 	want.Rescore, want.Keep = pipeline.Rescoring{After: 3, Confidence: 0.8, Limit: 7}, structure.Keep{Nodes: 7_776_000_000}
-	want.Ask, want.Act, want.PartialUpdates, want.Labels = parts.Asking{Budget: 5, Per: parts.Day, Random: 0.1}, "class=a,cost=2:1", true, serve.FirstStands
+	want.Ask, want.Act, want.Reading.Partial, want.Labels = parts.Asking{Budget: 5, Per: parts.Day, Random: 0.1}, "class=a,cost=2:1", true, serve.FirstStands
 	got, err = engineOf(t, "--clip=0.5", "--gradient=as-written", "--fallback=0", "--coverage=0.9,groups=class", "--abstain=confidence=0.3,set-size=4",
 		"--rescore=after=3,confidence=0.8", "--rescore-limit=7", "--keep=nodes=90d", "--ask=5/d", "--act=class=a,cost=2:1", "--partial-updates", "--labels=first")
 	must(t, err)

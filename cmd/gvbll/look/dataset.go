@@ -90,8 +90,7 @@ func tableOf(nodes []pipeline.Recorded, schema *attributes.Schema, w io.Writer) 
 func (l *Log) DataSet(ctx context.Context, serving *model.Model, w io.Writer) (*dataset.Dataset, error) {
 	cfg, _ := l.settings() // those of another program's engine say nothing of labels here
 	of := pipeline.HistoryConfig{
-		Features: l.features, Classes: l.classes, Labels: cfg.Labels,
-		Partial: cfg.PartialUpdates, Keep: cfg.Keep, Pending: cfg.MaxPending, First: cfg.FirstReading,
+		Features: l.features, Classes: l.classes, Settings: cfg,
 	}
 	var edges kindsOfEvents
 	var made keys.Declared
@@ -114,8 +113,8 @@ func (l *Log) DataSet(ctx context.Context, serving *model.Model, w io.Writer) (*
 		fmt.Fprintf(w, "%d events were refused, and those of them whose features the model did not take are nodes "+
 			"here: give --model\n", l.refused)
 	}
-	if cfg.Map != "" && d.Table != nil && made == nil {
-		m, err := wire.ParseMap(cfg.Map)
+	if cfg.Reading.Map != "" && d.Table != nil && made == nil {
+		m, err := wire.ParseMap(cfg.Reading.Map)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package look
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -53,4 +54,31 @@ func TestLetterThatCannotBeRead(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", line, err, want)
 		}
 	}
+}
+
+// FuzzReadLetter: a line that was edited by hand is refused, or gives a record for an
+// input topic. Memory is bounded in proportion to the line.
+func FuzzReadLetter(f *testing.F) {
+	names, err := topics.Under("g")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(`{"reason":"undecodable","detail":"x","topic":"g.nodes","partition":1,"offset":7,"time":1,"key":"k","value":{"id":1},"headers":[{"key":"content-type","value":"x"},{"key":"b","value_base64":"eA=="}]}`))
+	f.Add([]byte(`{"topic":"g.labels","key":null,"value_base64":"ew==","headers":[{"key":"a","value":"1"},{"key":"a","value":"2"}]}`))
+	f.Add([]byte(`{"topic":"g.nodes","truncated":true}`))
+	f.Add([]byte(`{"topic":"other"}`))
+	f.Add([]byte(`{"topic":"g.nodes","value":[255]}`))
+	f.Add([]byte(strings.Repeat("[", 100)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, _, err := ReadLetter(b, names)
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > uint64(256*len(b)+64<<10) {
+			t.Fatalf("a line of %d bytes allocates %d bytes", len(b), got)
+		}
+		if err == nil && r.Topic != names.Nodes && r.Topic != names.Labels && r.Topic != names.Commands {
+			t.Fatalf("a record for topic %q, which is no input", r.Topic)
+		}
+	})
 }

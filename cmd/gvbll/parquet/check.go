@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -68,20 +69,34 @@ func checkFooter(file io.ReaderAt, size int64) error {
 	if _, err := file.ReadAt(footer, size-8-length); err != nil {
 		return err
 	}
-	groups := 0
-	_, err := walk(footer, b, func(depth int, list, field int16, v int64) {
-		const schema, children = 2, 5
-		if depth == 2 && list == schema && field == children && v > 0 {
-			groups++
-		}
-	})
-	if err == nil && groups > maxGroups {
-		err = fmt.Errorf("%d groups in the schema, want at most %d", groups, maxGroups)
-	}
-	if err != nil {
+	if _, err := walk(footer, b); err != nil {
 		return fmt.Errorf("its footer: %w", err)
 	}
+	var meta struct {
+		Schema []format.SchemaElement `thrift:"2,required"`
+	}
+	if err := decode(footer, &meta); err != nil {
+		return fmt.Errorf("its footer: %w", err)
+	}
+	groups := 0
+	for i := range meta.Schema {
+		if meta.Schema[i].NumChildren.V > 0 {
+			groups++
+		}
+	}
+	if groups > maxGroups {
+		return fmt.Errorf("its footer: %d groups in the schema, want at most %d", groups, maxGroups)
+	}
 	return nil
+}
+
+// decode decodes a structure that has been walked over.
+func decode(b []byte, to any) (err error) {
+	defer damaged(&err)
+	if err = thrift.Unmarshal(new(thrift.CompactProtocol), b, to); err != nil {
+		err = errors.New(brief(err))
+	}
+	return err
 }
 
 // maxHeader bounds the header of a page. Writers leave out statistics that are long.
@@ -107,71 +122,52 @@ func checkPages(file io.ReaderAt, size int64, group *format.RowGroup) error {
 	return nil
 }
 
-// page is what the header of a page says.
-type page struct {
-	unpacked, packed int64 // bytes
-	values           int64
-	levels           int64 // bytes before the packed ones, of data of version 2
-	plain            bool  // not packed, whatever the column says
-}
-
-// note is a visitor of a page's header.
-func (p *page) note(depth int, parent, field int16, v int64) {
-	const dataPage, dictionary, dataPage2 = 5, 7, 8
-	switch {
-	case depth == 0 && field == 2:
-		p.unpacked = v
-	case depth == 0 && field == 3:
-		p.packed = v
-	case depth != 1:
-	case field == 1 && (parent == dataPage || parent == dictionary || parent == dataPage2):
-		p.values = v
-	case parent == dataPage2 && (field == 5 || field == 6):
-		p.levels += v
-	case parent == dataPage2 && field == 7:
-		p.plain = v == 0
-	}
-}
-
 // checkColumn compares the headers of a column's pages with the bytes that there are.
 func checkColumn(pages *io.SectionReader, codec format.CompressionCodec, b *budget) error {
 	in := bufio.NewReaderSize(pages, maxHeader)
-	var values, bytes int64 // of the largest page
+	var values int32 // of the largest page
+	var bytes int64
 	for left := pages.Size(); left > 0; {
 		head, err := in.Peek(int(min(left, maxHeader)))
 		if err != nil {
 			return err
 		}
-		var p page
-		n, err := walk(head, b, p.note)
+		n, err := walk(head, b)
+		var p format.PageHeader
+		if err == nil {
+			err = decode(head[:n], &p)
+		}
 		if err != nil {
 			return fmt.Errorf("the header of a page: %w", err)
 		}
 		left -= int64(n)
-		if p.packed < 0 || p.packed > left || p.levels < 0 || p.levels > p.packed {
-			return fmt.Errorf("a page of %d bytes, %d of them levels, and the column has %d more", p.packed, p.levels, left)
+		packed, second := int64(p.CompressedPageSize), &p.DataPageHeaderV2.V
+		levels := int64(second.DefinitionLevelsByteLength) + int64(second.RepetitionLevelsByteLength) // before what is packed
+		if packed < 0 || packed > left || levels < 0 || levels > packed {
+			return fmt.Errorf("a page of %d bytes, %d of them levels, and the column has %d more", packed, levels, left)
 		}
-		left -= p.packed
-		values, bytes = max(values, p.values), max(bytes, p.packed, p.unpacked)
+		left -= packed
+		values = max(values, p.DataPageHeader.V.NumValues, p.DictionaryPageHeader.V.NumValues, second.NumValues)
+		bytes = max(bytes, packed, int64(p.UncompressedPageSize))
 		if bytes > b.left {
 			return b.claim("bytes in a page", bytes, 1)
 		}
 		if _, err := in.Discard(n); err != nil {
 			return err
 		}
-		body := make([]byte, p.packed)
+		body := make([]byte, packed)
 		if _, err := io.ReadFull(in, body); err != nil {
 			return err
 		}
-		if codec == format.Uncompressed || p.plain {
+		if codec == format.Uncompressed || second.IsCompressed.Valid && !second.IsCompressed.V {
 			continue
 		}
-		if err := checkUnpacked(codec, body[p.levels:], p.unpacked); err != nil {
+		if err := checkUnpacked(codec, body[levels:], int64(p.UncompressedPageSize)); err != nil {
 			return fmt.Errorf("a page: %s", brief(err))
 		}
 	}
 	if err := b.claim("bytes in a page", bytes, 2); err != nil {
 		return err
 	}
-	return b.claim("values in a page", values, valueBytes)
+	return b.claim("values in a page", int64(values), valueBytes)
 }

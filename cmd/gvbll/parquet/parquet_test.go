@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
 	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -169,10 +170,10 @@ func TestDeepSchema(t *testing.T) {
 	const groups = maxGroups + 1
 	b := append([]byte("PAR1"), make([]byte, groups*structureBytes/64)...) // a file so large that the budget allows the groups
 	start := len(b)
-	b = append(b, 2<<4|thriftList, 15<<4|thriftStruct) // field 2, a list of structures
+	b = append(b, 2<<4|byte(thrift.LIST), 15<<4|byte(thrift.STRUCT)) // field 2, a list of structures
 	b = binary.AppendUvarint(b, groups)
 	for range groups {
-		b = append(b, 4<<4|thriftBinary, 1, 'a', 1<<4|5, 2, 0) // the name a, one child
+		b = append(b, 4<<4|byte(thrift.BINARY), 1, 'a', 1<<4|5, 2, 0) // the name a, one child
 	}
 	b = append(b, 0)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(b)-start))

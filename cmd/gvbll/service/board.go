@@ -68,20 +68,8 @@ func about(version string, web *Web, models []*model.Model) string {
 // watch shows what the client waits for, in metrics, on pages and to the probe of readiness.
 func (b *board) watch(c *kafka.Client) {
 	b.Stream.Watch(c)
-	b.Page.Watch(func() string { return cmp.Or(c.Trouble(), c.Partly()) })
-	b.web.state.Store(&state{
-		unready: func() string {
-			if what := c.Trouble(); what != "" {
-				return "waiting for Kafka: " + what
-			}
-			return ""
-		},
-		partly: c.Partly,
-		throttled: func() bool {
-			_, now := c.Throttled()
-			return now
-		},
-	})
+	b.Page.Watch(func() string { return cmp.Or(c.Health.Trouble(), c.Health.Partly()) })
+	b.web.watch(c, func() string { return "" })
 }
 
 // showEvery is the least time between scores that are shown after windows. What the pool has

@@ -78,15 +78,15 @@ func newDesk(ctx context.Context, c *kafka.Client, set Setup, classes func() []s
 		return nil, fmt.Errorf("--decide: %w", err)
 	}
 	var m *wire.Map
-	if set.Config.Map != "" {
+	if set.Config.Reading.Map != "" {
 		var err error
-		if m, err = wire.ParseMap(set.Config.Map); err != nil {
+		if m, err = wire.ParseMap(set.Config.Reading.Map); err != nil {
 			return nil, err
 		}
 	}
 	return &desk{
 		client: c, names: set.Names, log: set.Process.Log, classes: classes,
-		decoder: func() *wire.Decoder { return &wire.Decoder{Map: m, First: set.Config.FirstReading} },
+		decoder: func() *wire.Decoder { return &wire.Decoder{Map: m, First: set.Config.Reading.First} },
 		sends:   make(chan sending, mostCalls), searching: make(chan struct{}, 1),
 		waiting: make(map[string][]*call), answers: make(map[event.ID]answer),
 		calls: metrics.NewCalls(set.Web.Registry),
@@ -234,7 +234,7 @@ func (d *desk) answer(r *kafka.Record) (found bool) {
 	a := answer{at: time.Now(), Decision: page.Decision{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}}
 	if a.Prediction = bytes.Clone(r.Value); wire.EncodingOf(r.Value) != wire.JSON {
 		p.Classes = d.classes()
-		a.Prediction = wire.AppendPredictionJSON(nil, &p)
+		a.Prediction = wire.JSON.AppendPrediction(nil, &p)
 	}
 	for _, c := range calls {
 		if c.id != p.Node || len(c.done) > 0 {

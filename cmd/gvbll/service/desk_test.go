@@ -120,7 +120,7 @@ func TestDeskTellsNodesApart(t *testing.T) {
 		p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
 		must(t, err)
 		put := func(id event.ID, revision int32, probability float32) {
-			value := wire.AppendPrediction(nil, &event.Prediction{
+			value := wire.MsgPack.AppendPrediction(nil, &event.Prediction{
 				Node: id, Class: "a", Probabilities: []float32{probability, 1 - probability}, Revision: revision, Model: "m",
 			})
 			must(t, p.Send(t.Context(), []kafka.Record{{Topic: d.names.Predictions, Key: wire.AppendKey(nil, id), Value: value}}))

@@ -12,10 +12,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gvbll/gvbll/charts/metrics"
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -36,38 +38,22 @@ type fleetCell struct {
 	web     *Web
 	handler http.Handler
 
-	mu   sync.Mutex
-	line page.Cell
-	lag  map[string]int64 // by topic
+	mu    sync.Mutex
+	line  page.Cell
+	lag   map[string]int64 // by topic
+	doing doing
 }
 
 // NewFleet returns the worker of a graph of several cells, and serves its pages and metrics from then on. configure completes the
 // configuration of each cell's worker.
 func NewFleet(c *kafka.Client, set Setup, configure func(*worker.Config)) *fleet {
 	f := &fleet{set: set, client: c, configure: configure, list: make(map[int32]*fleetCell)}
-	for owner, role := range map[bool]string{true: "owner", false: "standby"} {
-		set.Web.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gvbll_cells", Help: "Cells of this worker, of a graph of several: by whether it owns them or stands by.",
-			ConstLabels: prometheus.Labels{"role": role},
-		}, func() float64 { return f.count(owner) }))
-	}
 	worker.WatchClient(set.Web.Registry, c)
+	metrics.RegisterCells(set.Web.Registry, f.doings)
 	cells := prometheus.GathererFunc(f.gather)
 	set.Web.cells.Store(&cells)
 	set.Web.show(f.pages())
-	set.Web.state.Store(&state{
-		unready: func() string {
-			if what := c.Trouble(); what != "" {
-				return "waiting for Kafka: " + what
-			}
-			return f.unready()
-		},
-		partly: c.Partly,
-		throttled: func() bool {
-			_, now := c.Throttled()
-			return now
-		},
-	})
+	set.Web.watch(c, f.unready)
 	set.Web.Ready.Store(true) // unready says what is not
 	return f
 }
@@ -98,7 +84,7 @@ func (f *fleet) run(ctx context.Context, c *kafka.Client, names topics.Names, at
 	f.configure(&cfg)
 	x := &fleetCell{
 		web: set.Web, handler: http.StripPrefix(path, set.Web.handler), line: page.Cell{Number: names.Cell},
-		lag: make(map[string]int64),
+		lag: make(map[string]int64), doing: doing{told: s.Engine.Serving().Config().LabelRates != ""},
 	}
 	s.Events = append(s.Events, x.on)
 	f.mu.Lock()
@@ -111,7 +97,17 @@ func (f *fleet) run(ctx context.Context, c *kafka.Client, names topics.Names, at
 			delete(f.list, names.Cell)
 		}
 	}()
-	return s.run(ctx, c, cfg, func(cfg worker.Config) error { return worker.RunAt(ctx, c, s.Engine, cfg, at) })
+	return s.run(ctx, c, cfg, func(cfg worker.Config) error {
+		scores := cfg.Models.Scores
+		cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores {
+			of := scores(out)
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.doing.score(time.Now(), of)
+			return of
+		}
+		return worker.RunAt(ctx, c, s.Engine, cfg, at)
+	})
 }
 
 // on notes what happens in the worker of the cell.
@@ -129,6 +125,7 @@ func (x *fleetCell) on(e replay.Event) {
 		if e.Outcome.Figures.Int(event.LabelsJoined) > 0 {
 			x.line.LastLabel = &now
 		}
+		x.doing.step(now, e.Outcome, e.Took)
 	case replay.Committed:
 		x.line.Committed = &now
 	case replay.Lag:
@@ -138,16 +135,6 @@ func (x *fleetCell) on(e replay.Event) {
 			x.line.Waiting += n
 		}
 	}
-}
-
-// count returns how many cells the worker owns, or stands by for.
-func (f *fleet) count(owner bool) (n float64) {
-	for _, c := range f.lines() {
-		if c.Owner == owner {
-			n++
-		}
-	}
-	return n
 }
 
 // lines returns what there is to say of each cell, by number.
@@ -160,6 +147,21 @@ func (f *fleet) lines() (list []page.Cell) {
 		x.mu.Unlock()
 	}
 	slices.SortFunc(list, func(a, b page.Cell) int { return int(a.Number - b.Number) })
+	return list
+}
+
+// doings returns how each cell is doing.
+func (f *fleet) doings(now time.Time) (list []metrics.Cell) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.list {
+		x.mu.Lock()
+		list = append(list, metrics.Cell{
+			Number: x.line.Number, Owner: x.line.Owner, Nodes: x.line.Nodes, LastLabel: x.line.LastLabel,
+			Lag: float64(x.line.Waiting) * x.doing.perEvent, Points: x.doing.points(now),
+		})
+		x.mu.Unlock()
+	}
 	return list
 }
 

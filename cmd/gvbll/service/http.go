@@ -23,6 +23,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 // HTTPFlags are the flags of a command that serves HTTP.
@@ -55,9 +56,8 @@ type Web struct {
 
 // state is what the probe of readiness asks.
 type state struct {
-	unready   func() string // what keeps the worker from its work, "" for nothing
-	partly    func() string // what it waits for beside its work, "" for nothing
-	throttled func() bool   // the brokers slow it down
+	client  *kafka.Client
+	unready func() string // what else keeps the worker from its work, "" for nothing
 }
 
 func newRegistry() *prometheus.Registry {
@@ -119,6 +119,9 @@ func (h *Web) show(live http.Handler) {
 	h.live.Store(&live)
 }
 
+// watch has the probe of readiness ask a client for its troubles, and then what else keeps the worker from its work.
+func (h *Web) watch(c *kafka.Client, unready func() string) { h.state.Store(&state{c, unready}) }
+
 // WaitFor says what a start waits for, in a line: it is not ready until that is "".
 func (h *Web) WaitFor(what string) { h.waits.Store(&what) }
 
@@ -142,14 +145,16 @@ func (h *Web) handle() {
 			http.Error(w, why, http.StatusServiceUnavailable)
 			return
 		}
-		switch s := h.state.Load(); {
-		case s != nil && s.partly() != "":
-			fmt.Fprintln(w, "ready: waiting for", s.partly())
-		case s != nil && s.throttled():
-			fmt.Fprintln(w, "ready: throttled by a quota")
-		default:
-			fmt.Fprintln(w, "ready")
+		ready := "ready"
+		if s := h.state.Load(); s != nil {
+			if _, throttled := s.client.Health.Throttled(); throttled {
+				ready = "ready: throttled by a quota"
+			}
+			if what := s.client.Health.Partly(); what != "" {
+				ready = "ready: waiting for " + what
+			}
 		}
+		fmt.Fprintln(w, ready)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.looked.Store(time.Now().UnixNano())
@@ -180,6 +185,9 @@ func (h *Web) Guarded() bool { return h.asks || isLoopbackName(h.listener.Addr()
 // unready says in one line why the worker cannot do its work now, "" if it can.
 func (h *Web) unready() string {
 	if s := h.state.Load(); s != nil {
+		if what := s.client.Health.Trouble(); what != "" {
+			return "waiting for Kafka: " + what
+		}
 		if what := s.unready(); what != "" {
 			return what
 		}

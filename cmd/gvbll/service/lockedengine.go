@@ -17,9 +17,10 @@ import (
 // queries between steps. The engine itself has no locks: every method holds turn, but those for
 // the goroutine that steps.
 type lockedEngine struct {
-	pair     *pipeline.Pair
-	turn     sync.Mutex
-	recycler recycler
+	pair *pipeline.Pair
+	turn sync.Mutex
+	// The worker may still read the last two outcomes. Older ones go back to the engine.
+	before, last *event.Outcome
 }
 
 // Serving returns the engine that serves, to the goroutine that steps.
@@ -39,26 +40,11 @@ var (
 func (e *lockedEngine) Step(w *event.Window) *event.Outcome {
 	e.turn.Lock()
 	defer e.turn.Unlock()
-	e.recycler.Recycle(e.pair)
-	return e.recycler.Add(e.pair.Step(w))
-}
-
-// recycler gives outcomes back to what made them. It keeps the last two: the worker may still
-// read these.
-type recycler struct{ before, last *event.Outcome }
-
-// Recycle gives the outcome before the last one back. It is called before a step.
-func (r *recycler) Recycle(to interface{ Recycle(*event.Outcome) }) {
-	if r.before != nil {
-		to.Recycle(r.before)
-		r.before = nil
+	if e.before != nil {
+		e.pair.Recycle(e.before)
 	}
-}
-
-// Add keeps the outcome of a step, and returns it.
-func (r *recycler) Add(out *event.Outcome) *event.Outcome {
-	r.before, r.last = r.last, out
-	return out
+	e.before, e.last = e.last, e.pair.Step(w)
+	return e.last
 }
 
 // Err implements replay.Engine.
@@ -104,8 +90,8 @@ func (e *lockedEngine) Snapshot(meta map[string]string) replay.Snapshot {
 	return snapshot{&e.turn, e.Serving().Config().Local.Blocks, e.pair.Snapshot(meta)}
 }
 
-// Restorer returns a function that reads a locked engine back from its snapshot.
-func Restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64, string) (replay.Keeper, map[string]string, error) {
+// restorer returns a function that reads a locked engine back from its snapshot.
+func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64, string) (replay.Keeper, map[string]string, error) {
 	return func(r io.ReaderAt, size int64, folder string) (replay.Keeper, map[string]string, error) {
 		if files, ok := cfg.Local.Blocks.(*blocks.Store); ok {
 			files.From(folder)

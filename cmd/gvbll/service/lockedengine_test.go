@@ -22,7 +22,7 @@ func TestLastOutcomeHolds(t *testing.T) {
 	stream := pipelinetest.NewRandomStream(rng, m)
 	encoded := func(out *event.Outcome) (b []byte) {
 		for i := range out.Predictions {
-			b = wire.AppendPrediction(b, &out.Predictions[i])
+			b = wire.MsgPack.AppendPrediction(b, &out.Predictions[i])
 		}
 		return b
 	}

@@ -63,7 +63,7 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, release, err := WithFiles(cfg, set.State, set.Process.Log)
+	work, cfg, release, err := Prepare(set.Process, set.Names, cfg, set.State, models...)
 	if err != nil {
 		return nil, err
 	}
@@ -73,14 +73,7 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 		return nil, err
 	}
 	set.Config, set.Models = pair.Serving().Config(), models
-	s := &service{
-		Board: newBoard(set), Engine: &lockedEngine{pair: pair}, release: release,
-		terms: Terms(set.Process, set.Names, cfg, models...),
-	}
-	if s.terms.Checkpoints, err = Checkpoints(set.Process.Log, set.State, set.Names, cfg, models...); err != nil {
-		release()
-		return nil, err
-	}
+	s := &service{Board: newBoard(set), Engine: &lockedEngine{pair: pair}, release: release, terms: work}
 	if set.Decide {
 		if s.desk, err = newDesk(ctx, c, set, s.Board.Page.Past().Classes); err != nil {
 			release()

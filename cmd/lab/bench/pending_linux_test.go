@@ -74,7 +74,7 @@ func (w Workload) lateLabels(late int, files pipeline.Blocks, memory int64) (*de
 	if err != nil {
 		return nil, err
 	}
-	e, err := pipeline.New(m, pipeline.Config{MaxPending: pipeline.MostPending, Local: pipeline.Local{Blocks: files, PendingMemory: memory}})
+	e, err := pipeline.New(m, pipeline.Config{Bounds: pipeline.Bounds{Pending: pipeline.MostPending}, Local: pipeline.Local{Blocks: files, PendingMemory: memory}})
 	return &delayed{e: e, stream: w.Stream(), late: late}, err
 }
 

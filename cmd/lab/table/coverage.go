@@ -35,8 +35,8 @@ type CoverageResult struct {
 	Target  float64            `json:"target"`
 	Sets    conformal.Coverage `json:"sets"`    // of nodes whose label came
 	Correct int                `json:"correct"` // of these nodes, those whose most probable class was right
-	// coverage of the class of minClassLabels labels that is farthest from the target; the target if there is none
-	Worst  float64 `json:"worst"`
+	// coverage of the class of minClassLabels labels that is covered least; 1 if there is none
+	Lowest float64 `json:"lowest"`
 	Served int     `json:"served"` // all predictions
 }
 
@@ -104,7 +104,7 @@ const minClassLabels = 50
 // countSets steps the engine through its stream with labels that are delay steps late,
 // and counts the sets that were served in the second half.
 func (e *engine) countSets(delay int, target float64) CoverageResult {
-	r := CoverageResult{Target: target, Worst: target}
+	r := CoverageResult{Target: target, Lowest: 1}
 	classes := make([]conformal.Coverage, len(e.Model().Classes))
 	from, steps := int64(math.MaxInt64), len(e.stream.steps) // the first window that counts
 	for t := range steps + delay {
@@ -136,8 +136,8 @@ func (e *engine) countSets(delay int, target float64) CoverageResult {
 		}
 	}
 	for _, sets := range classes {
-		if sets.Rows >= minClassLabels && math.Abs(sets.Rate()-target) > math.Abs(r.Worst-target) {
-			r.Worst = sets.Rate()
+		if sets.Rows >= minClassLabels {
+			r.Lowest = min(r.Lowest, sets.Rate())
 		}
 	}
 	return r

@@ -30,9 +30,9 @@ type engine struct {
 // or under the others all nodes, and that has the labels of the training nodes.
 // cfg.LearnLag is in steps.
 func newEngine(m *model.Model, cfg pipeline.Config, stream *replay, protocol string, context int) (*engine, error) {
-	cfg.Local.Unwatched = true     // drift detectors do not change predictions,
-	cfg.Samples = 1                // nor does the uncertainty split
-	cfg.MaxPending = len(stream.x) // every node is kept until its label comes
+	cfg.Local.Unwatched = true         // drift detectors do not change predictions,
+	cfg.Samples = 1                    // nor does the uncertainty split
+	cfg.Bounds.Pending = len(stream.x) // every node is kept until its label comes
 	e := &engine{stream: stream}
 	cfg.LearnLag *= 2 // windows of a step
 	if protocol != strict {

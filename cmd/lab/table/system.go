@@ -87,7 +87,8 @@ func evaluate(name string, tr *trainer, stream *replay, protocol string) (r Resu
 	total := scores.Total()
 	r.Mean, r.Stream, r.Bins = scoresOf(total.Labels, scores.WindowMeans()), scoresOf(total.Labels, total.Means()), total.Bins
 	r.Ranks = backtest.Ranks(served, tr.data.Classes, known)
-	r.AUC, r.AP, r.Ranked = backtest.Overall(r.Ranks)
+	overall, of := backtest.Overall(r.Ranks)
+	r.AUC, r.AP, r.Ranked = overall.AUC, overall.AP, of
 	if p, ok := sys.(*pooled); ok {
 		r.Heads = p.headScores()
 	}

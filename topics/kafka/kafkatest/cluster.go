@@ -181,6 +181,15 @@ func (c *Cluster) Allow(t *testing.T, user string, resource kafkago.ResourceType
 	}
 }
 
+// First returns the offset with which the first partition of a topic begins.
+func (c *Cluster) First(t *testing.T, topic string) int64 {
+	t.Helper()
+	res := must[*kafkago.ListOffsetsResponse](t)(c.admin(t).ListOffsets(t.Context(), &kafkago.ListOffsetsRequest{
+		Topics: map[string][]kafkago.OffsetRequest{topic: {kafkago.FirstOffsetOf(0)}},
+	}))
+	return res.Topics[topic][0].FirstOffset
+}
+
 func (c *Cluster) admin(t *testing.T) *kafkago.Client {
 	t.Helper()
 	certificate := must[tls.Certificate](t)(tls.LoadX509KeyPair(c.Cert, c.Key))

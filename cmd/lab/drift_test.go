@@ -8,6 +8,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/holdout"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/sender"
 )
 
@@ -21,7 +23,7 @@ var (
 // the first class that is born, after 8.5 % of the stream, the abrupt change comes half way. Of
 // 2,000 nodes, an abrupt change has 287 labels behind it, too few.
 //
-//	go test ./cmd/gvbll -run TestDriftIsFound -v -drift-seeds 20 -drift-nodes 16000 -timeout 1h
+//	go test ./cmd/lab -run TestDriftIsFound -v -drift-seeds 20 -drift-nodes 16000 -timeout 1h
 func TestDriftIsFound(t *testing.T) {
 	kinds := map[string]float64{"none": 0, "strong": .085, "abrupt": .5}
 	if *driftNodes < 16000 {
@@ -62,14 +64,11 @@ func driftIn(t *testing.T, kind string, nodes int, seed uint64) (labels int, fou
 		t.Fatal(err)
 	}
 	set := &flags.DataSet{Dataset: d, Split: split, Seed: seed}
-	training, err := defaultTraining()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := model.Config{Pool: true, Seed: seed}
 	if nodes < 16000 {
-		training.Epochs = 30
+		cfg.Epochs = 30
 	}
-	m, err := training.train(t.Context(), set, nil, nil)
+	m, err := holdout.Train(t.Context(), set.Training(), cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-package main
+// Package gvbll has what is tested of the whole tree: who imports whom, what ARCHITECTURE.md names, which decoders are fuzzed.
+package gvbll
 
 import (
 	"os"
@@ -9,12 +10,19 @@ import (
 	"testing"
 )
 
+// must ends the test if there is an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestArchitecturePaths: every file and folder that a table of ARCHITECTURE.md
 // names exists. A name is relative to the project or to a folder that was named
 // before it in the same row.
 func TestArchitecturePaths(t *testing.T) {
-	const root = "../../"
-	page, err := os.ReadFile(root + "ARCHITECTURE.md")
+	page, err := os.ReadFile("ARCHITECTURE.md")
 	must(t, err)
 	quoted := regexp.MustCompile("`([a-z][a-z_]*(?:/[a-z_/]+)?(?:\\.go)?)`")
 	checked := 0
@@ -25,7 +33,7 @@ func TestArchitecturePaths(t *testing.T) {
 		folders := []string{""}
 		for _, m := range quoted.FindAllStringSubmatch(row, -1) {
 			at := slices.IndexFunc(folders, func(folder string) bool {
-				_, err := os.Stat(root + path.Join(folder, m[1]))
+				_, err := os.Stat(path.Join(folder, m[1]))
 				return err == nil
 			})
 			switch isPath := strings.ContainsAny(m[1], "/."); {

@@ -1,4 +1,4 @@
-package pipeline_test
+package bench
 
 import (
 	"math/rand/v2"

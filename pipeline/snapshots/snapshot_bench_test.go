@@ -1,4 +1,4 @@
-package pipeline_test
+package snapshots_test
 
 import (
 	"io"

@@ -1,4 +1,4 @@
-package main
+package gvbll
 
 import (
 	"encoding/json"

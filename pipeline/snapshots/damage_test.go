@@ -1,4 +1,4 @@
-package pipeline_test
+package snapshots_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -411,4 +412,36 @@ func FuzzRestore(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDamagedPair: damage to a snapshot of two engines is reported.
+func TestDamagedPair(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	a, b := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2), pipelinetest.ModelOf(t, rng, gnn.KindGCN, 1)
+	b.ID = "second"
+	pair, err := pipeline.NewPair(pipeline.Config{Samples: 2}, a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := pipelinetest.NewRandomStream(rng, a)
+	for range 20 {
+		pair.Step(l.Window())
+	}
+	s := pair.Snapshot(nil)
+	file, err := io.ReadAll(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	for range 200 {
+		bad := bytes.Clone(file)
+		if rng.IntN(3) == 0 {
+			bad = bad[:rng.IntN(len(bad))]
+		} else {
+			bad[rng.IntN(len(bad))] ^= 1 << rng.IntN(8)
+		}
+		if _, _, err := pipeline.RestorePair(pipeline.Config{Samples: 2}, bytes.NewReader(bad), int64(len(bad)), a, b); !errors.Is(err, pipeline.ErrDamaged) {
+			t.Fatalf("got error %v, want ErrDamaged", err)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package pipeline_test
+package snapshots_test
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ import (
 // windows has the same bits as the original. A worker that starts from a checkpoint relies
 // on this.
 func TestRestoredEngineIsEqual(t *testing.T) {
-	small := pipeline.Config{MaxPending: 15, MaxWaitingLabels: 6, MaxWaitingEdges: 12, Samples: 2}
+	small := pipeline.Config{Bounds: pipeline.Bounds{Pending: 15, Labels: 6, Edges: 12}, Samples: 2}
 	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
 		for depth := 1; depth <= 3; depth++ {
 			for seed := range uint64(12) {
@@ -116,7 +116,7 @@ func TestRestoreElsewhere(t *testing.T) {
 	other := *m
 	other.ID = "another"
 	settings := cfg
-	settings.MaxPending = 7
+	settings.Bounds.Pending = 7
 	own := string(e.Config().Settings())
 	var many strings.Builder // settings that this program does not know
 	for i := range 200 {
@@ -175,4 +175,18 @@ func altered(t testing.TB, b []byte, alter func(*safetensors.File)) []byte {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestWithoutDepartures: without departures, a snapshot has no tensors for them.
+func TestWithoutDepartures(t *testing.T) {
+	m := pipelinetest.SmallModel(t)
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
+	var offset int64
+	e.Step(pipelinetest.ParseWindow(t, "node 1 x=1,0\nnode 2 x=0,1 nbr=1\nlabel 1 red", &offset))
+	b := pipelinetest.SnapshotOf(t, e, nil)
+	for _, name := range []string{"departed", "remove"} {
+		if bytes.Contains(b, []byte(name)) {
+			t.Errorf("the snapshot has %q, want no trace of departures", name)
+		}
+	}
 }

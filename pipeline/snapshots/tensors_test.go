@@ -1,4 +1,4 @@
-package pipeline_test
+package snapshots_test
 
 import (
 	"math/rand/v2"
@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // TestTensorsAreDocumented: the table in the comment of Snapshot lists exactly the tensors that
@@ -18,7 +19,7 @@ import (
 func TestTensorsAreDocumented(t *testing.T) {
 	line := regexp.MustCompile(`^//\t([a-z]+\.[A-Za-z]+) +([A-Z0-9]+|ids) `)
 	documented := make(map[string]string)
-	source, err := os.ReadFile("snapshot.go")
+	source, err := os.ReadFile("../snapshot.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestTensorsAreDocumented(t *testing.T) {
 			e.Step(l.Window())
 		}
 		note(pipelinetest.SnapshotOf(t, e, nil))
-		note(pipelinetest.SnapshotOf(t, pipelinetest.NewEngine(t, accounts, pipeline.Config{PartialUpdates: true}), nil))
+		note(pipelinetest.SnapshotOf(t, pipelinetest.NewEngine(t, accounts, pipeline.Config{Reading: structure.Reading{Partial: true}}), nil))
 	}
 	for name, dtype := range written {
 		if documented[name] != dtype {

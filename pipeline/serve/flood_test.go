@@ -1,4 +1,4 @@
-package pipeline_test
+package serve_test
 
 import (
 	"fmt"
@@ -11,15 +11,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // smallBounds are bounds that a flood reaches within a few windows.
-var smallBounds = pipeline.Config{MaxPending: 64, MaxWaitingLabels: 256, MaxWaitingEdges: 1024}
+var smallBounds = pipeline.Config{Bounds: pipeline.Bounds{Pending: 64, Labels: 256, Edges: 1024}}
 
 // town is a stream of honest events, each window a function of its number: nodes that name
 // earlier ones, and labels one window later.
@@ -115,7 +117,7 @@ func live() int {
 // bounds, every event is counted, and predictions for unrelated nodes have the same bits
 // as without the flood.
 func TestFlood(t *testing.T) {
-	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
+	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 2)), gnn.KindSAGE, 2)
 	h := town{m}
 	calm := pipelinetest.NewEngine(t, m, smallBounds)
 	e := pipelinetest.NewEngine(t, m, smallBounds)
@@ -148,7 +150,7 @@ func TestFlood(t *testing.T) {
 		}
 		dropped += out.Figures.Int(event.EdgesDropped)
 		last = out.Figures
-		if last.Int(event.Pending) > smallBounds.MaxPending || last.Int(event.WaitingEdges) > smallBounds.MaxWaitingEdges || last.Int(event.WaitingLabels) > smallBounds.MaxWaitingLabels {
+		if last.Int(event.Pending) > smallBounds.Bounds.Pending || last.Int(event.WaitingEdges) > smallBounds.Bounds.Edges || last.Int(event.WaitingLabels) > smallBounds.Bounds.Labels {
 			t.Fatalf("window %d: levels %+v are beyond the bounds", number, last.Kept())
 		}
 		if number == full {
@@ -196,7 +198,7 @@ func sound(t *testing.T, p event.Prediction) {
 // TestNumbersBeyondFloat32: nodes whose sums overflow float32 are predicted as z = 0, and
 // the posterior stays finite when their labels are learned.
 func TestNumbersBeyondFloat32(t *testing.T) {
-	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
+	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 2)), gnn.KindSAGE, 2)
 	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
 	h := town{m}
 	for number := range int64(50) {
@@ -354,7 +356,7 @@ func TestMemoryOfDistinct(t *testing.T) {
 			w.Nodes = append(w.Nodes, n)
 		}},
 		{"values of attributes, of partial updates", pipelinetest.AccountModel(t, rng), pipeline.Config{
-			PartialUpdates: true, MaxPending: 64, MaxWaitingLabels: 256, MaxWaitingEdges: 1024,
+			Reading: structure.Reading{Partial: true}, Bounds: pipeline.Bounds{Pending: 64, Labels: 256, Edges: 1024},
 		}, 1024, 0, func(w *event.Window, i int) {
 			n := node(i % known)
 			n.Dense, n.Named = nil, []event.Attribute{

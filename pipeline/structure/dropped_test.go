@@ -1,9 +1,10 @@
-package pipeline
+package structure_test
 
 import (
 	"slices"
 	"testing"
 
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -25,14 +26,14 @@ func TestDropped(t *testing.T) {
 		"of one that never came": {{payment("c2")}, {payment("c2", "c1")}},
 		"and back":               {{payment("c1")}, {payment("c2", "c1")}, {payment("c1", "c2")}, {payment("c2", "c1")}},
 	} {
-		h, err := NewHistory(HistoryConfig{Features: 1, Classes: []string{"a"}})
+		h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: 1, Classes: []string{"a"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, nodes := range windows {
 			h.Step(&event.Window{Number: int64(i), Nodes: nodes, Labels: []event.Label{{Origin: &event.Origin{}, Skip: true}}})
 		}
-		nodes, edges := h.Nodes(func(*Recorded) bool { return true })
+		nodes, edges := h.Nodes(func(*pipeline.Recorded) bool { return true })
 		var near []string
 		for _, e := range edges {
 			for _, v := range []int32{e.Source, e.Target} {
