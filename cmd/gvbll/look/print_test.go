@@ -77,7 +77,7 @@ func everything() *Status {
 			odds.Add(float64(i%100)/100, i%100 > 82+7*n || i == 7*n, 1)
 		}
 		cohort := func(value string, labels, right int) serve.Cohort {
-			return serve.Cohort{Value: value, Tally: scored(labels, right), Sets: labels, Held: right + 3}
+			return serve.Cohort{Value: value, Tally: scored(labels, right), Sets: labels, Held: right + 3, Caught: right / 9, Vain: labels / 13, Missed: right / 31}
 		}
 		p := &page.Period{
 			Predictions: 4321 * n, Labels: 1611 * n, Served: scored(1611*n, 1487*n-100+100*n), Refused: map[string]int{"bad-id": 19 * n},

@@ -351,9 +351,15 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 
 // print prints a table.
 func (c *cohorts) print(out io.Writer) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, row := range page.CohortTable("by "+c.Attribute, c.Values) {
-		row[0] = cut(shown(row[0]), 20)
+	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', tabwriter.AlignRight)
+	short := strings.NewReplacer("accuracy", "acc.", "by chance up to", "chance", "coverage", "cover", "acted on, right", "right")
+	for i, row := range page.CohortTable("by "+c.Attribute, c.Values) {
+		row[0] = cut(shown(row[0]), 15)
+		for k := range row[1:] {
+			if i == 0 {
+				row[k+1] = short.Replace(row[k+1])
+			}
+		}
 		fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
 	}
 	fmt.Fprintln(out)
