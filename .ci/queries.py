@@ -37,6 +37,8 @@ EITHER = {
     ("stream.json", "Cells, the worst first"): "only of a graph of several cells",
     ("stream.json", "Events", "G"): "only if nodes are predicted again",
     ("calibration.json", "Coverage", "E"): "only if it abstains",
+    ("calibration.json", "Ranking, over a day", "B"): "B or C: many labels of a class, or few",
+    ("calibration.json", "Ranking, over a day", "C"): "B or C: many labels of a class, or few",
     ("stream.json", "Throttled by a quota"): "only if a broker has a quota",
     ("calibration.json", "Accuracy for all, and of labels"): "only if labels are asked for",
     ("stream.json", "Attributes, the most costly first"): "only of features by name",

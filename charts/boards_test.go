@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -61,9 +62,11 @@ type panel struct {
 	Transformations []struct {
 		ID      string
 		Options struct {
-			IndexByName  map[string]int
-			RenameByName map[string]string
-			Sort         []struct {
+			IndexByName   map[string]int
+			ExcludeByName map[string]bool
+			Mode          string
+			RenameByName  map[string]string
+			Sort          []struct {
 				Field string
 				Desc  bool
 			}
@@ -288,6 +291,53 @@ func TestLandingBoard(t *testing.T) {
 	states, _ := override[[]mapping](t, p, "state", "mappings")
 	if got, want := words(t, states), map[string]string{"5": "no owner", "4": "no broker", "3": "critical", "2": "warning", "1": "info", "0": "ok"}; !maps.Equal(got, want) {
 		t.Errorf("the states are %v, want %v", got, want)
+	}
+}
+
+// TestColumnsFit: a column has room for its name, and where a window is 1280 pixels wide a table has room for its columns: but that of all
+// graphs, see [TestLandingBoard].
+func TestColumnsFit(t *testing.T) {
+	for name, d := range dashboards(t) {
+		for _, p := range d.all() {
+			if p.Type != "table" {
+				continue
+			}
+			columns, taken := make(map[string]bool), 0
+			for _, s := range p.Transformations {
+				for column := range s.Options.IndexByName {
+					if as := s.Options.RenameByName[column]; as != "" {
+						column = as
+					}
+					columns[column] = true
+				}
+				maps.DeleteFunc(columns, func(column string, _ bool) bool { return s.Options.ExcludeByName[column] })
+			}
+			for column := range columns {
+				w, ok := override[int](t, p, column, "custom.width")
+				if least := 8*utf8.RuneCountInString(column) + 16; ok && w < least {
+					t.Errorf("%s: %q: column %q is %d wide, want at least %d", name, p.Title, column, w, least)
+				}
+				if hidden, _ := override[bool](t, p, column, "custom.hidden"); !hidden {
+					taken += max(w, 70)
+				}
+			}
+			if wide := docked*p.GridPos.W/24 - 16; taken > wide && p.Title != "Graphs, the worst first" {
+				t.Errorf("%s: the columns of %q take %d pixels of %d", name, p.Title, taken, wide)
+			}
+		}
+	}
+}
+
+// TestJoinsOfNothing: Grafana's inner join of tables that are all empty fails with a message of its own in place of why there is no data.
+func TestJoinsOfNothing(t *testing.T) {
+	for name, d := range dashboards(t) {
+		for _, p := range d.all() {
+			for _, s := range p.Transformations {
+				if s.ID == "joinByField" && s.Options.Mode != "outer" {
+					t.Errorf("%s: %q joins by %q, want outer", name, p.Title, s.Options.Mode)
+				}
+			}
+		}
 	}
 }
 
@@ -551,7 +601,7 @@ func TestColumnsStay(t *testing.T) {
 	}
 }
 
-// TestHeadsHaveTheirColours: no two heads that a default pool may have are drawn in one colour.
+// TestHeadsHaveTheirColours: no two heads that a default pool may have are drawn in one colour, or in colours that look alike.
 func TestHeadsHaveTheirColours(t *testing.T) {
 	source := read(t, "../posterior/pool/config.go")
 	for title, board := range map[string]string{"NLL, by head": "calibration", "Weights": "posterior", "Shares of the mixture": "posterior"} {
@@ -566,7 +616,28 @@ func TestHeadsHaveTheirColours(t *testing.T) {
 			}
 			of[c.FixedColor] = head
 		}
+		for a := range of {
+			for b := range of {
+				if d := apart(t, a, b); a != b && d < 60 {
+					t.Errorf("%q draws %s and %s in %s and %s, which look alike", title, of[a], of[b], a, b)
+				}
+			}
+		}
 	}
+}
+
+// apart returns how far two colours are apart, of 441.
+func apart(t *testing.T, a, b string) float64 {
+	t.Helper()
+	var x, y [3]float64
+	for c, to := range map[string]*[3]float64{a: &x, b: &y} {
+		v, err := strconv.ParseUint(strings.TrimPrefix(c, "#"), 16, 24)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*to = [3]float64{float64(v >> 16), float64(v >> 8 & 255), float64(v & 255)}
+	}
+	return math.Sqrt((x[0]-y[0])*(x[0]-y[0]) + (x[1]-y[1])*(x[1]-y[1]) + (x[2]-y[2])*(x[2]-y[2]))
 }
 
 // TestNothingScrapedIsRed: a panel of one number without data is red and says why. Of the hour

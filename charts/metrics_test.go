@@ -59,6 +59,7 @@ var advice = []struct {
 		{"gvbll_class_probability_total", "Far from the bin's positives: this class's probability is wrong."},
 		{"gvbll_class_rows_from_total", "What a threshold at the bin acts on."},
 		{"gvbll_class_positives_from_total", "Divided by the one before, its precision; by the one of bin 0, its recall."},
+		{"gvbll_class_average_precision", "Falls: fewer of those ranked first are of the class. Of so few labels it moves by some hundredths by chance."},
 		{"gvbll_slice_labels_total", "Divides the next two. One part alone is bad: look at who sends it."},
 		{"gvbll_slice_correct_total", "Low at degree 0: neighbours are missing; in fresh neighbourhoods: the graph drifts."},
 		{"gvbll_slice_confidence_total", "Above `gvbll_slice_correct_total`: overconfident there."},
@@ -311,7 +312,7 @@ right for over the hour, ` + "`graph:gvbll_majority:ratio1h`" + `. Precision and
     sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d]))
       / on (graph, class) group_left () (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
 
-All are of what was served, against the first label of a node. Binning costs less than .005 where a class has a few hundred labels.
+All are of what was served, against the first label of a node. Binning costs less than .005 where a class has a few hundred labels; of fewer, ` + "`gvbll_class_average_precision`" + ` is exact.
 ` + "`gvbll status --json`, `gvbll report`" + ` and the page compute the same from the same counts, of up to eight classes.
 
 `
@@ -428,8 +429,12 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 		},
 	}
 	schema := &attributes.Schema{Attributes: []attributes.Attribute{{Name: "amount", Kind: attributes.Number, SD: 1}}}
-	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a"}, Training: model.Training{Labels: []int{1}}}}, &model.Model{ID: "b"})
+	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a", "b"}, Training: model.Training{Labels: []int{1, 1}}}}, &model.Model{ID: "b"})
 	m.Observe(out)
+	for i := range 60 {
+		labels := []event.Labelled{{Class: int32(i % 2)}}
+		m.Observe(&event.Outcome{Labelled: labels, Watched: out.Watched, Heads: []event.Head{{Name: "online", Scores: make([]event.Score, 1)}}})
+	}
 	m.Trial("b", 20, 40, 1.5)
 	m.ShowShadow("b", []pipeline.Summary{{Head: "online"}})
 	m.Show(out, []pipeline.Summary{{Head: "online"}})

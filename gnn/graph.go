@@ -212,14 +212,7 @@ func (g *Graph) freshRow(v int32) []float32 {
 			return g.rows.row(v, &w.row)
 		}
 		g.enc.resetAggregate(row)
-		for near := range slices.Chunk(g.links.adj.View(n.adj), prefetchedRows) {
-			if g.rows.whole != nil {
-				kernel.Prefetch(g.rows.whole, near, 0, g.rows.aggregateLen)
-			}
-			for _, u := range near {
-				g.enc.addMessage(row, g.rows.row(u, &w.other))
-			}
-		}
+		g.rows.each(g.links.adj.View(n.adj), &w.other, func(message []float32) { g.enc.addMessage(row, message) })
 		g.rows.putAggregate(v, row)
 	}
 	return row

@@ -1,8 +1,6 @@
 package gnn
 
 import (
-	"slices"
-
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
@@ -54,14 +52,7 @@ func (s hubs) settle(g *Graph, v int32) {
 		s[v] = h
 	}
 	near := g.links.adj.View(n.adj)
-	for some := range slices.Chunk(near[h.summed:], prefetchedRows) {
-		if g.rows.whole != nil {
-			kernel.Prefetch(g.rows.whole, some, 0, g.rows.aggregateLen)
-		}
-		for _, u := range some {
-			g.enc.addToHub(h.aggregate, self, g.rows.row(u, &w.other))
-		}
-	}
+	g.rows.each(near[h.summed:], &w.other, func(message []float32) { g.enc.addToHub(h.aggregate, self, message) })
 	h.summed = len(near)
 	for j, x := range h.aggregate {
 		aggregate[j] = float32(x)

@@ -53,11 +53,7 @@ func (a *linear) apply(dst, x []float32) {
 // transpose returns the transpose of w, rows×cols row-major.
 func transpose(w []float32, rows, cols int) []float32 {
 	t := make([]float32, len(w))
-	for i := range rows {
-		for j := range cols {
-			t[j*rows+i] = w[i*cols+j]
-		}
-	}
+	kernel.Transpose(t, w, rows, cols)
 	return t
 }
 

@@ -1,6 +1,10 @@
 package gnn
 
-import "github.com/gvbll/gvbll/gnn/kernel"
+import (
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+)
 
 // rowTable holds the rows of a graph's nodes: the self term, then the
 // aggregate. Either whole is set and a row is one slice of float32, or half is
@@ -36,9 +40,9 @@ func (t *rowTable) useBFloat16() {
 	}
 }
 
-func (t *rowTable) grow(n int)    { t.each(func(table growing) { table.Grow(n) }) }
-func (t *rowTable) reserve(n int) { t.each(func(table growing) { table.Reserve(n) }) }
-func (t *rowTable) shrink(n int)  { t.each(func(table growing) { table.Shrink(n) }) }
+func (t *rowTable) grow(n int)    { t.eachTable(func(table growing) { table.Grow(n) }) }
+func (t *rowTable) reserve(n int) { t.eachTable(func(table growing) { table.Reserve(n) }) }
+func (t *rowTable) shrink(n int)  { t.eachTable(func(table growing) { table.Shrink(n) }) }
 
 // growing is a [kernel.Table] of any element type.
 type growing interface {
@@ -47,8 +51,8 @@ type growing interface {
 	Shrink(rows int)
 }
 
-// each calls do with every table that is set.
-func (t *rowTable) each(do func(growing)) {
+// eachTable calls do with every table that is set.
+func (t *rowTable) eachTable(do func(growing)) {
 	if t.whole != nil {
 		do(t.whole)
 	}
@@ -74,6 +78,18 @@ func (t *rowTable) row(v int32, buf *[]float32) []float32 {
 		copy(row[t.selfLen:], t.sums.Row(v))
 	}
 	return row
+}
+
+// each calls do with the rows of nodes, which are far apart in memory, some of them prefetched at a time. buf is that of row.
+func (t *rowTable) each(nodes []int32, buf *[]float32, do func(row []float32)) {
+	for some := range slices.Chunk(nodes, prefetchedRows) {
+		if t.whole != nil {
+			kernel.Prefetch(t.whole, some, 0, t.aggregateLen)
+		}
+		for _, v := range some {
+			do(t.row(v, buf))
+		}
+	}
 }
 
 // putAggregate stores the aggregate of a row that row returned. In a whole table

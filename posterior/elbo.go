@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 )
 
@@ -257,9 +258,9 @@ func (v *Variational) begin() {
 		v.variance[i] = double.Exp(l)
 	}
 	p, t := &v.paramsT, &v.params.temperature
-	transpose(p.mean, v.params.mean, v.Dim, v.Classes)
-	transpose(p.variance, v.variance, v.Dim, v.Classes)
-	transpose(p.w1, t.W1, v.Dim, t.Hidden)
+	kernel.Transpose(p.mean, v.params.mean, v.Dim, v.Classes)
+	kernel.Transpose(p.variance, v.variance, v.Dim, v.Classes)
+	kernel.Transpose(p.w1, t.W1, v.Dim, t.Hidden)
 	sum, g := &v.gradsT, &v.grads
 	for _, grad := range [...][]float64{sum.mean, sum.variance, sum.w1, v.at.b1, v.at.w2, g.b2} {
 		clear(grad)
@@ -270,9 +271,9 @@ func (v *Variational) begin() {
 func (v *Variational) end() {
 	v.at.z = nil
 	sum, g := &v.gradsT, &v.grads
-	transpose(g.mean, sum.mean, v.Classes, v.Dim)
-	transpose(g.logVar, sum.variance, v.Classes, v.Dim)
-	transpose(g.temperature.W1, sum.w1, g.temperature.Hidden, v.Dim)
+	kernel.Transpose(g.mean, sum.mean, v.Classes, v.Dim)
+	kernel.Transpose(g.logVar, sum.variance, v.Classes, v.Dim)
+	kernel.Transpose(g.temperature.W1, sum.w1, g.temperature.Hidden, v.Dim)
 	for k := range g.temperature.Hidden {
 		g.temperature.B1[k] = total(v.at.b1[k*double.BlockRows : (k+1)*double.BlockRows])
 		g.temperature.W2[k] = total(v.at.w2[k*double.BlockRows : (k+1)*double.BlockRows])
@@ -465,15 +466,6 @@ func (v *Variational) backwardTau(weight float64, dz []float64) {
 	dHidden := double.Dense(b.dHidden, t.Hidden, double.BlockRows).Left(b.rows)
 	double.Product(double.Dense(v.gradsT.w1, t.Hidden, v.Dim), dHidden, double.Dense(b.z, b.rows, v.Dim))
 	double.Product(double.Dense(dz, b.rows, v.Dim), dHidden.T(), double.Dense(v.paramsT.w1, t.Hidden, v.Dim))
-}
-
-// transpose sets dst to the transpose of src, rows × cols.
-func transpose(dst, src []float64, rows, cols int) {
-	for i := range rows {
-		for j, x := range src[i*cols : (i+1)*cols] {
-			dst[j*rows+i] = x
-		}
-	}
 }
 
 func fill(dst []float64, x float64) {

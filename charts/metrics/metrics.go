@@ -70,6 +70,7 @@ func (m *Metrics) Observe(out *event.Outcome) {
 func (m *Metrics) Show(out *event.Outcome, scores []pipeline.Summary) {
 	m.figures.show(out)
 	m.heads.show(out, scores)
+	m.odds.showLatest()
 	m.drift.show(out)
 	m.sets.show(out)
 }

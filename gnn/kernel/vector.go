@@ -163,3 +163,20 @@ func Narrow(dst []uint16, src []float32) {
 
 // registers returns the numbers that fill whole registers of every level.
 func registers[T any](x []T) []T { return x[:len(x)&^15] }
+
+// Transpose sets dst, cols×rows, to the transpose of x, rows×cols.
+func Transpose[D, S float32 | float64](dst []D, x []S, rows, cols int) {
+	// By squares of 16×16, the 16 numbers of a cache line of float32: each line
+	// is used whole while it is in the first-level cache.
+	const square = 16
+	for i0 := 0; i0 < rows; i0 += square {
+		for k0 := 0; k0 < cols; k0 += square {
+			for i := i0; i < min(i0+square, rows); i++ {
+				row := x[i*cols+k0 : i*cols+min(k0+square, cols)]
+				for k, v := range row {
+					dst[(k0+k)*rows+i] = D(v)
+				}
+			}
+		}
+	}
+}

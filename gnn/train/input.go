@@ -47,12 +47,12 @@ func (x *input[T]) backward(dw, dy, w []T, out int) {
 	for i := 0; i < x.rows; i += blockRows {
 		n := min(blockRows, x.rows-i)
 		x.blockT = kernel.Resize(x.blockT, n*x.width)
-		transpose(x.blockT, x.dense[i*x.width:(i+n)*x.width], n, x.width)
+		kernel.Transpose(x.blockT, x.dense[i*x.width:(i+n)*x.width], n, x.width)
 		products(dw, x.blockT, dy[i*out:(i+n)*out], x.width, n, out)
 	}
 	if x.grad != nil {
 		x.weightT = kernel.Resize(x.weightT, len(w))
-		transpose(x.weightT, w, x.width, out)
+		kernel.Transpose(x.weightT, w, x.width, out)
 		clear(x.grad)
 		products(x.grad, dy, x.weightT, x.rows, out, x.width)
 	}

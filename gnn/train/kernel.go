@@ -93,23 +93,6 @@ func dot[T float](x, y []T) (s T) {
 	return s
 }
 
-// transpose sets dst, cols×rows, to the transpose of x, rows×cols.
-func transpose[D, S float](dst []D, x []S, rows, cols int) {
-	// By squares of 16×16, the 16 numbers of a cache line of float32: each line
-	// is used whole while it is in the first-level cache.
-	const square = 16
-	for i0 := 0; i0 < rows; i0 += square {
-		for k0 := 0; k0 < cols; k0 += square {
-			for i := i0; i < min(i0+square, rows); i++ {
-				row := x[i*cols+k0 : i*cols+min(k0+square, cols)]
-				for k, v := range row {
-					dst[(k0+k)*rows+i] = D(v)
-				}
-			}
-		}
-	}
-}
-
 // convert sets dst to src in another type.
 func convert[D, S float](dst []D, src []S) {
 	for i, v := range src {
@@ -127,7 +110,7 @@ func exportVector[T float](src []T) []float32 {
 // exportWeight returns the weight w, in×out, as package gnn has it: out×in.
 func exportWeight[T float](w []T, in, out int) []float32 {
 	weight := make([]float32, len(w))
-	transpose(weight, w, in, out)
+	kernel.Transpose(weight, w, in, out)
 	return weight
 }
 

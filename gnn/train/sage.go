@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // newSAGE makes an initial GraphSAGE layer, for edges of several kinds, see [gnn.SAGEKinds], or
@@ -47,7 +48,7 @@ func importSAGE[T float](l gnn.SAGELayer, in int) *sums[T] {
 	out := len(l.Bias)
 	s := newSAGE[T](nil, in, out, 1)
 	convert(s.bias.value, l.Bias)
-	transpose(s.weight.value, slices.Concat(l.Neigh, l.Self), 2*out, in)
+	kernel.Transpose(s.weight.value, slices.Concat(l.Neigh, l.Self), 2*out, in)
 	return s
 }
 

@@ -40,7 +40,7 @@ func (id ID) String() string {
 
 // IDsOf returns the ids that a text may stand for: the integer first, where it is written as integers are, and the string.
 func IDsOf(text string) []ID {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
+	if n, ok := spelling.Integer(text); ok {
 		return []ID{{Num: n}, {Str: text}}
 	}
 	return []ID{{Str: text}}

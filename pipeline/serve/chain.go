@@ -3,8 +3,8 @@ package serve
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"math"
 
+	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/store"
 )
@@ -23,14 +23,14 @@ func (c *Chain) Extend(out *event.Outcome) {
 	for i := range out.Predictions {
 		p := &out.Predictions[i]
 		b = appendNode(b, p)
-		b = appendFloats(b, p.Probabilities...)
-		b = appendFloats(b, p.Total, p.Aleatoric, p.Epistemic)
+		b = safetensors.Append(b, p.Probabilities...)
+		b = safetensors.Append(b, p.Total, p.Aleatoric, p.Epistemic)
 		b = appendSet(b, p.Set)
 		if p.Act != nil && *p.Act {
 			b = append(b, 'a')
 		}
 		if p.Asked > 0 {
-			b = appendFloats(b, p.Asked)
+			b = safetensors.Append(b, p.Asked)
 		}
 		b = appendCauses(b, p.Reasons)
 	}
@@ -38,7 +38,7 @@ func (c *Chain) Extend(out *event.Outcome) {
 		p := &out.Revisions[i]
 		b = appendNode(b, p)
 		b = binary.LittleEndian.AppendUint32(b, uint32(p.Revision))
-		b = appendFloats(b, p.Probabilities...)
+		b = safetensors.Append(b, p.Probabilities...)
 	}
 	for i := range out.Refused {
 		r := &out.Refused[i]
@@ -56,13 +56,6 @@ func (c *Chain) Extend(out *event.Outcome) {
 func appendNode(b []byte, p *event.Prediction) []byte {
 	b = append(b, p.Node.Str...)
 	return binary.LittleEndian.AppendUint64(b, uint64(p.Node.Num))
-}
-
-func appendFloats(b []byte, list ...float32) []byte {
-	for _, x := range list {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-	}
-	return b
 }
 
 // appendSet appends a prediction's set, nothing where there is none.
@@ -91,7 +84,7 @@ func appendCauses(b []byte, r *event.Causes) []byte {
 		for _, n := range []uint64{uint64(c.Node.Num), uint64(c.Labelled), uint64(c.OfClass)} {
 			b = binary.LittleEndian.AppendUint64(b, n)
 		}
-		b = appendFloats(b, c.By)
+		b = safetensors.Append(b, c.By)
 	}
 	return b
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Predictor makes predictions out of the serving's outputs: for a window's arrivals, and
@@ -148,7 +149,8 @@ func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []po
 			out.Predictions[i].Embedding = embeddings[i*d : (i+1)*d]
 		}
 		if p.static != none {
-			out.AsTrained[largest(outputs[p.static*c:][:c])]++
+			class, _ := calibration.Top(outputs[p.static*c:][:c])
+			out.AsTrained[class]++
 		}
 		p.pending.fill(a.Slot, p.Rows.Tau[i], head, p.Rows.Z[i*d:(i+1)*d], outputs)
 	}
@@ -293,16 +295,6 @@ func MostProbable(p []float32) int {
 		most = max(most, math.Float32bits(x))
 	}
 	return slices.Index(p, math.Float32frombits(most))
-}
-
-// largest returns the lowest index of the largest number.
-func largest(list []float32) (best int) {
-	for i, x := range list {
-		if x > list[best] {
-			best = i
-		}
-	}
-	return best
 }
 
 // State declares the graph, and what was served on it. next is the number of the next window.

@@ -36,7 +36,7 @@ func ScoreRows(probs []float64, classes int, labels []int32) []Score {
 }
 
 // Top returns the predicted class of a row of probabilities and its confidence.
-func Top(row []float64) (class int, confidence float64) {
+func Top[F float32 | float64](row []F) (class int, confidence F) {
 	for c, p := range row {
 		if p > row[class] {
 			class = c

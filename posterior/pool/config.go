@@ -486,17 +486,19 @@ func (s Config) Validate() error {
 func (h HeadConfig) validate() error {
 	var r check.Remedies
 	kinds := 0
-	if h.Static != nil {
-		kinds++
+	for _, is := range []bool{
+		h.Static != nil, h.Online != nil, h.Wide != nil, h.Bayes != nil, h.Label != nil, h.Vote != nil, h.Fitted != nil,
+	} {
+		if is {
+			kinds++
+		}
 	}
 	if c := h.Online; c != nil {
-		kinds++
 		if err := c.Validate(); err != nil {
 			r = append(r, err)
 		}
 	}
 	if w := h.Wide; w != nil {
-		kinds++
 		r.Unless(w.Scale == Unit || w.Scale == Standard, "scale %q: give %q or %q", w.Scale, Unit, Standard)
 		r.Unless(isPositive(w.Variance), "variance %v: give a positive number, such as 30", w.Variance)
 		r.Unless(isShare(w.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", w.Lambda)
@@ -511,18 +513,12 @@ func (h HeadConfig) validate() error {
 		r = append(r, validateBlocks(w.Blocks)...)
 	}
 	if b := h.Bayes; b != nil {
-		kinds++
 		r.Unless(isPositive(b.Smoothing), "smoothing %v: give a positive number, such as 0.2", b.Smoothing)
 	}
 	if l := h.Label; l != nil {
-		kinds++
 		r.Unless(l.Evidence == byCounts || l.Evidence == byScaled, "evidence %q: give %q or %q", l.Evidence, byCounts, byScaled)
 	}
-	if h.Vote != nil {
-		kinds++
-	}
 	if f := h.Fitted; f != nil {
-		kinds++
 		r.Unless(f.Scale == Unit || f.Scale == Standard, "scale %q: give %q or %q", f.Scale, Unit, Standard)
 		r.Unless(len(f.Strengths) > 0 && len(f.Strengths) <= maxStrengths, "%d strengths: give up to %d, such as 1",
 			len(f.Strengths), maxStrengths)
