@@ -91,14 +91,13 @@ func hasRecords(ctx context.Context, c *kafka.Client, topic string) (found bool,
 	if err != nil {
 		return false, err
 	}
-	start := make(map[kafka.TopicPartition]int64)
-	for at, b := range bounds {
-		if b.First > 0 {
-			return true, nil
-		}
-		start[at] = 0
+	for _, b := range bounds {
+		found = found || b.First > 0
 	}
-	err = c.ReadTo(ctx, start, bounds, func(*kafka.Record) bool {
+	if found {
+		return true, nil
+	}
+	err = c.ReadTo(ctx, kafka.Firsts(bounds), bounds, func(*kafka.Record) bool {
 		found = true
 		return false
 	})

@@ -123,6 +123,10 @@ work:
 A flag that has no effect beside the others, or with the model, is an error (%[3]d) on the command line. From
 the environment or the file, which commands may share, it is a warning.
 
+Commands on a graph in Kafka take what says which one, `+"`--brokers`, `--prefix`, `--cell`"+`, where they read inputs
+`+"`--inputs-prefix`, `--nodes-topic`, `--labels-topic`"+`, and [Kafka's security](#security-of-the-connections-to-kafka), as
+`+"`work` and `train`"+` have them; these lists leave them out.
+
 Results go to standard output, everything else to standard error. Colours are left out with NO_COLOR in the environment.
 
 ## For every command
@@ -152,6 +156,9 @@ Results go to standard output, everything else to standard error. Colours are le
 	return b.String()
 }
 
+// ofGraphs are flags that say which graph in Kafka a command is for: the page names them once.
+var ofGraphs = []string{"brokers", "prefix", "inputs-prefix", "nodes-topic", "labels-topic", "cell"}
+
 // flagLists writes a list for each group of a command's flags, in the order of --help. Those whose
 // item stands at another command, their home, are only named.
 func flagLists(b *strings.Builder, command string, list []*kong.Flag, homes map[string]string) {
@@ -161,10 +168,10 @@ func flagLists(b *strings.Builder, command string, list []*kong.Flag, homes map[
 	for _, f := range list {
 		item := flagItem(f)
 		if home, ok := homes[item]; ok && home != command {
-			name := "`--" + f.Name + "`"
-			if f.Group != nil && f.Group.Key == "security" {
-				name = "[Kafka's security](#security-of-the-connections-to-kafka)"
+			if f.Group != nil && f.Group.Key == "security" || slices.Contains(ofGraphs, f.Name) {
+				continue
 			}
+			name := "`--" + f.Name + "`"
 			if !slices.Contains(elsewhere[home], name) {
 				elsewhere[home] = append(elsewhere[home], name)
 			}

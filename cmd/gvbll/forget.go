@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
@@ -49,10 +48,7 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 		if text == "" {
 			return flags.Usagef("an empty id names no node")
 		}
-		ids = append(ids, event.ID{Str: text})
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
-			ids = append(ids, event.ID{Num: n})
-		}
+		ids = append(ids, event.IDsOf(text)...)
 	}
 	if len(ids) > maxForgotten {
 		return flags.Usagef("%d ids in one command: give %d at most, and the others in another", len(ids), maxForgotten)

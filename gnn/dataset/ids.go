@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // IDs are the names of a data set's nodes: Texts, or Numbers, or, if both are nil,
@@ -49,7 +51,7 @@ func idsOf(cells []string) IDs {
 			continue
 		}
 		plain++
-		n, ok := integer(cell)
+		n, ok := spelling.Integer(cell)
 		whole = whole && ok
 		numbers[v] = n
 	}
@@ -67,12 +69,6 @@ func idsOf(cells []string) IDs {
 	return IDs{Texts: texts}
 }
 
-// integer reads a number that is written as one of the wire format is.
-func integer(text string) (int64, bool) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, err == nil && strconv.FormatInt(n, 10) == text
-}
-
 func unquoted(cell string) (text string, ok bool) {
 	if len(cell) < 2 || cell[0] != '"' || cell[len(cell)-1] != '"' {
 		return "", false
@@ -84,7 +80,7 @@ func unquoted(cell string) (text string, ok bool) {
 // keyOf returns what tells the node of a cell from others: the text, or the cell where a text looks like a number.
 func keyOf(cell string) string {
 	if text, ok := unquoted(cell); ok {
-		if _, isInteger := integer(text); !isInteger {
+		if _, isInteger := spelling.Integer(text); !isInteger {
 			return text
 		}
 	}
@@ -101,7 +97,7 @@ func (l IDs) cells(n int) []string {
 			cells[v] = strconv.FormatInt(number, 10)
 			continue
 		}
-		_, isInteger := integer(text)
+		_, isInteger := spelling.Integer(text)
 		if mixed || isOdd(text) {
 			cells[v] = quote(text)
 		} else {

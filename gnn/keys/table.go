@@ -21,7 +21,7 @@ type table struct {
 const none = -1
 
 const (
-	links = iota // two int32: the row that came before, and the one that came after
+	links = iota // two int32: the row that came before, above the one that came after
 	hash
 	total // number of events
 	fixed // words that every row has
@@ -125,9 +125,7 @@ func (t *table) append(at int32) {
 	if t.youngest == none {
 		t.oldest = at
 	} else {
-		row := t.change(t.youngest)
-		before, _ := unpair(row[links])
-		row[links] = pair(before, at)
+		setHalf(&t.change(t.youngest)[links], 0, uint32(at))
 	}
 	t.youngest = at
 }
@@ -137,16 +135,12 @@ func (t *table) unlink(at int32) {
 	if before == none {
 		t.oldest = after
 	} else {
-		row := t.change(before)
-		first, _ := unpair(row[links])
-		row[links] = pair(first, after)
+		setHalf(&t.change(before)[links], 0, uint32(after))
 	}
 	if after == none {
 		t.youngest = before
 	} else {
-		row := t.change(after)
-		_, last := unpair(row[links])
-		row[links] = pair(before, last)
+		setHalf(&t.change(after)[links], 1, uint32(before))
 	}
 }
 

@@ -120,8 +120,7 @@ func dtypeOf[T Element]() DType {
 // has another number of elements.
 func Of[T Element](values []T, shape ...int) Tensor {
 	t := tensorOf(values, shape)
-	t.Data = make([]byte, 0, len(values)*t.DType.size())
-	t.Data, _ = binary.Append(t.Data, binary.LittleEndian, values) // fails for types without a size only
+	t.Data = Append([]byte{}, values...)
 	return t
 }
 
@@ -147,9 +146,7 @@ func Values[T Element](t Tensor) ([]T, error) {
 		return nil, fmt.Errorf("%d bytes, want %d for shape %v", len(t.Data), n, t.Shape)
 	}
 	values := make([]T, n/t.DType.size())
-	if _, err := binary.Decode(t.Data, binary.LittleEndian, values); err != nil {
-		return nil, err
-	}
+	Fill(values, t.Data)
 	return values, nil
 }
 

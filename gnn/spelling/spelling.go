@@ -88,8 +88,11 @@ func Name(text string) string {
 	if !found || strings.Trim(zeros, "0") != "" {
 		return text
 	}
-	if n, err := strconv.ParseInt(whole, 10, 64); err == nil && (strconv.FormatInt(n, 10) == whole || whole == "-0") {
-		return strconv.FormatInt(n, 10)
+	if whole == "-0" {
+		return "0"
+	}
+	if _, ok := Integer(whole); ok {
+		return whole
 	}
 	return text
 }
@@ -112,6 +115,12 @@ func Number(text string) (v float64, ok bool) {
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	return v, err == nil && math.Abs(v) <= math.MaxFloat64
+}
+
+// Integer reads an integer that is written as programs write one, without a sign + or zeros before it: an id that is a number.
+func Integer(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
 // Decimal returns an integer in two's complement, the highest byte first, with so many decimal places: a number as Avro and

@@ -17,12 +17,6 @@ import (
 	"github.com/gvbll/gvbll/topics/worker/workertest"
 )
 
-// auditOf audits the ledger from its beginning.
-func auditOf(f *fixture, e replay.Engine, cfg worker.Config) (audit.Result, error) {
-	on := f.Config(cfg)
-	return audit.Run(f.T.Context(), f.Client, e, on.Replay(), audit.From{}, nil)
-}
-
 // TestAudit: an audit confirms all records that several workers published one after the
 // other, in one encoding or the other, and counts them, though partitions were added to the outputs
 // in between. Every record names its encoding.
@@ -31,15 +25,15 @@ func TestAudit(t *testing.T) {
 		for part, output := range []wire.Encoding{wire.MsgPack, wire.JSON, ""} {
 			f.Send(50*part, 50*(part+1))
 			if part > 0 {
-				f.AddPartitions(f.Names.Predictions, int32(3+part))
-				f.AddPartitions(f.Names.DeadLetters, int32(1+part))
+				f.AddPartitions(f.Names.Predictions, 3+part)
+				f.AddPartitions(f.Names.DeadLetters, 1+part)
 				f.Client = workertest.Dial(t, f.On, kafka.Config{}) // which has not asked for them before
 			}
 			if err := f.Run(&tally{}, worker.Config{Publishing: publish.Config{Output: output}}); err != nil {
 				t.Fatal(err)
 			}
 			f.Fence()
-			got, err := auditOf(f, &tally{}, worker.Config{})
+			got, err := f.Audit(&tally{}, worker.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,10 +119,10 @@ func TestAuditNamesDifference(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Fence()
-		if _, err := auditOf(f, &otherChain{&tally{}}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "window 0: replay gives") {
+		if _, err := f.Audit(&otherChain{&tally{}}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "window 0: replay gives") {
 			t.Errorf("an engine with other hashes: error %v, want one that names window 0", err)
 		}
-		if _, err := auditOf(f, &altering{&tally{}, 20}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not what window") {
+		if _, err := f.Audit(&altering{&tally{}, 20}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not what window") {
 			t.Errorf("one confidence differs: error %v, want one that names the record", err)
 		}
 
@@ -136,7 +130,7 @@ func TestAuditNamesDifference(t *testing.T) {
 		key := wire.AppendKey(nil, id)
 		forged := wire.MsgPack.AppendPrediction(nil, &event.Prediction{Node: id, Class: "a", Probabilities: []float32{1, 0}, Window: 2})
 		f.Produce(kafka.Record{Topic: f.Names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: forged})
-		if _, err := auditOf(f, &tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not of any window in the ledger") {
+		if _, err := f.Audit(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not of any window in the ledger") {
 			t.Errorf("a forged prediction: error %v, want one that says that no window has it", err)
 		}
 	})

@@ -29,11 +29,11 @@ func TestAuditEpochs(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Fence()
-		first, err := auditOf(f, &tally{}, worker.Config{})
+		first, err := f.Audit(&tally{}, worker.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := auditOf(f, &tally{Salt: "b"}, worker.Config{Terms: replay.Terms{Settings: otherSettings}})
+		second, err := f.Audit(&tally{Salt: "b"}, worker.Config{Terms: replay.Terms{Settings: otherSettings}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestAuditWithoutEngine(t *testing.T) {
 				}
 				c.spoil(f)
 				f.Fence()
-				_, err := auditOf(f, &tally{}, worker.Config{Terms: replay.Terms{Settings: otherSettings}})
+				_, err := f.Audit(&tally{}, worker.Config{Terms: replay.Terms{Settings: otherSettings}})
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("error %v, want %q", err, c.want)
 				}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/compress"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // session is a producer's id and epoch, which idempotence and fencing rest on.
@@ -53,6 +54,7 @@ type recordBatch struct {
 	n           int          // records
 	first, last int64        // the first record's time and the latest time, in ms
 	packed      bytes.Buffer // the sealed batch, if records are compressed
+	one         []byte       // the record that was added last; reused
 }
 
 func (rb *recordBatch) reset() {
@@ -65,27 +67,13 @@ func (rb *recordBatch) add(r *Record, at int64) {
 		rb.first, rb.last = at, at
 	}
 	rb.last = max(rb.last, at)
-	delta, i := at-rb.first, int64(rb.n)
-	n := 1 + varintLen(delta) + varintLen(i) + bytesLen(r.Key) + bytesLen(r.Value) + varintLen(int64(len(r.Headers)))
-	for _, h := range r.Headers {
-		n += varintLen(int64(len(h.Key))) + len(h.Key) + bytesLen(h.Value)
-	}
+	one := kmsg.Record{TimestampDelta64: at - rb.first, OffsetDelta: int32(rb.n), Key: r.Key, Value: r.Value, Headers: r.Headers}
+	rb.one = one.AppendTo(rb.one[:0]) // with one byte for a length
+	n := len(rb.one) - 1
 	if need := len(rb.bytes) + binary.MaxVarintLen64 + n; need > cap(rb.bytes) {
 		rb.bytes = slices.Grow(rb.bytes, max(need, 2*cap(rb.bytes))-len(rb.bytes)) // append grows by a quarter
 	}
-	dst := binary.AppendVarint(rb.bytes, int64(n))
-	dst = append(dst, 0) // attributes
-	dst = binary.AppendVarint(dst, delta)
-	dst = binary.AppendVarint(dst, i)
-	dst = appendBytes(dst, r.Key)
-	dst = appendBytes(dst, r.Value)
-	dst = binary.AppendVarint(dst, int64(len(r.Headers)))
-	for _, h := range r.Headers {
-		dst = binary.AppendVarint(dst, int64(len(h.Key)))
-		dst = append(dst, h.Key...)
-		dst = appendBytes(dst, h.Value)
-	}
-	rb.bytes = dst
+	rb.bytes = append(binary.AppendVarint(rb.bytes, int64(n)), rb.one[1:]...)
 	rb.n++
 }
 
@@ -230,30 +218,6 @@ func (t *topicBatches) new() *recordBatch {
 	}
 	rb.reset()
 	return rb
-}
-
-// appendBytes appends b with its length before it; nil has length -1 (null).
-func appendBytes(dst, b []byte) []byte {
-	if b == nil {
-		return binary.AppendVarint(dst, -1)
-	}
-	return append(binary.AppendVarint(dst, int64(len(b))), b...)
-}
-
-func bytesLen(b []byte) int {
-	if b == nil {
-		return 1
-	}
-	return varintLen(int64(len(b))) + len(b)
-}
-
-func varintLen(x int64) int {
-	u := uint64(x<<1) ^ uint64(x>>63)
-	n := 1
-	for ; u >= 0x80; u >>= 7 {
-		n++
-	}
-	return n
 }
 
 // sizeOf returns an upper bound of a record's size in a batch: varints are

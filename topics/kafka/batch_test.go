@@ -83,7 +83,7 @@ func FuzzSizeOf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, value []byte, header string, t1, t2 int64) {
 		records := []Record{
 			{Key: key, Value: value, Time: time.UnixMilli(t1)},
-			{Time: time.UnixMilli(t2), Headers: []Header{{header, value}, {header, nil}}},
+			{Time: time.UnixMilli(t2), Headers: []Header{{Key: header, Value: value}, {Key: header}}},
 		}
 		b, err := appendBatch(nil, records, session{}, 0, true, 0)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/sasl"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Config says how to reach a cluster.
@@ -48,11 +49,13 @@ type TopicPartition struct {
 	Partition int32
 }
 
-// Header is one record header.
-type Header struct {
-	Key   string
-	Value []byte
+// Compare orders partitions by topic and number.
+func (at TopicPartition) Compare(other TopicPartition) int {
+	return cmp.Or(strings.Compare(at.Topic, other.Topic), cmp.Compare(at.Partition, other.Partition))
 }
+
+// Header is one record header.
+type Header = kmsg.Header
 
 // Record is one record. A nil key or value is null, which differs from an empty
 // one. Offset is set by a Reader and ignored by a Producer. Time has a

@@ -6,11 +6,13 @@
 // kafka-go carries the requests. Its own Reader does not filter aborted records,
 // and its Writer knows no transactions (KIP-98).
 //
-//	client.go       connections, metadata, leaders
+//	client.go       connections; catalog.go topics and leaders, offsets.go offsets
 //	reader.go       Reader; fetch.go its requests, committed.go the filter of
 //	                aborted records, stored.go batches as brokers store them,
 //	                partition.go the state of one partition, lost.go when a log
 //	                is no longer the one that was read
+//	shared.go       what the readers of many cells ask for together; session.go
+//	                their fetch sessions
 //	exchange.go     the requests whose answers kafka-go does not decode
 //	trouble.go      what is being retried, for the log and for readiness
 //	producer.go     Producer; batch.go record batches, produce.go and

@@ -43,9 +43,7 @@ func (c *Client) NewReader(start map[TopicPartition]int64, cfg ReaderConfig) *Re
 	for at, offset := range start {
 		r.Add(at, offset)
 	}
-	slices.SortFunc(r.parts, func(a, b *partition) int {
-		return cmp.Or(cmp.Compare(a.at.Topic, b.at.Topic), cmp.Compare(a.at.Partition, b.at.Partition))
-	})
+	slices.SortFunc(r.parts, func(a, b *partition) int { return a.at.Compare(b.at) })
 	return r
 }
 
@@ -203,14 +201,19 @@ func (c *Client) ReadAll(ctx context.Context, topic string, each func(*Record)) 
 	if err != nil {
 		return err
 	}
-	start := make(map[TopicPartition]int64)
-	for at, b := range bounds {
-		start[at] = b.First
-	}
-	return c.ReadTo(ctx, start, bounds, func(r *Record) bool {
+	return c.ReadTo(ctx, Firsts(bounds), bounds, func(r *Record) bool {
 		each(r)
 		return true
 	})
+}
+
+// Firsts returns the first offsets of partitions.
+func Firsts(bounds map[TopicPartition]Bounds) map[TopicPartition]int64 {
+	firsts := make(map[TopicPartition]int64)
+	for at, b := range bounds {
+		firsts[at] = b.First
+	}
+	return firsts
 }
 
 // ReadTo calls each for the committed records from the offsets on, up to the ends in bounds or until

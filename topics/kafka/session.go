@@ -16,7 +16,6 @@ type fetchSession struct {
 	id, epoch int32 // 0 before the broker has given one
 	out       bool  // a request is
 	parts     map[TopicPartition]*held
-	gone      []TopicPartition // that the broker has in the session, and is to forget
 }
 
 // held is a partition in a session.
@@ -25,6 +24,7 @@ type held struct {
 	told     bool                             // the broker knows what is wanted
 	last     kmsg.FetchResponseTopicPartition // the newest answer, without its records
 	answered bool                             // there was one
+	brought  bool                             // the broker has given what was wanted, and would give it again: it is to forget it
 	ask      *ask                             // nil for none
 }
 
@@ -33,7 +33,7 @@ func (h *held) waits() bool { return h.ask != nil && !h.ask.over() }
 
 // knows reports whether the broker knows what is wanted of the partition.
 func (h *held) knows(p *kmsg.FetchRequestTopicPartition) bool {
-	return h != nil && h.told && h.want.FetchOffset == p.FetchOffset && h.want.PartitionMaxBytes == p.PartitionMaxBytes
+	return h != nil && h.told && !h.brought && h.want.FetchOffset == p.FetchOffset && h.want.PartitionMaxBytes == p.PartitionMaxBytes
 }
 
 // join has an ask wait for the session. It does not if it is to be the first of a request, or another reader waits for a partition,
@@ -56,7 +56,7 @@ func (x *fetchSession) join(a *ask) bool {
 			h = &held{}
 			x.parts[at] = h
 		}
-		h.told, h.want, h.ask = h.knows(p), *p, a
+		h.told, h.want, h.ask, h.brought = h.knows(p), *p, a, false
 	})
 	return true
 }
@@ -73,20 +73,17 @@ func (x *fetchSession) request() *kmsg.FetchRequest {
 	}
 	x.out = true
 	for at, h := range x.parts {
-		if x.epoch == 0 && !h.waits() {
+		if h.brought {
+			t := topicIn(&req.ForgottenTopics, at.Topic, func(t *kmsg.FetchRequestForgottenTopic) *string { return &t.Topic })
+			t.Partitions = append(t.Partitions, at.Partition)
+		}
+		if h.brought || x.epoch == 0 && !h.waits() {
 			delete(x.parts, at)
 		} else if x.epoch == 0 || !h.told {
 			addTo(req, at.Topic, &h.want)
 			h.told = true
 		}
 	}
-	for _, at := range x.gone {
-		if x.parts[at] == nil {
-			t := topicIn(&req.ForgottenTopics, at.Topic, func(t *kmsg.FetchRequestForgottenTopic) *string { return &t.Topic })
-			t.Partitions = append(t.Partitions, at.Partition)
-		}
-	}
-	x.gone = nil
 	return req
 }
 
@@ -124,11 +121,9 @@ func (s *shared) fetchIn(l *lane, req *kmsg.FetchRequest) {
 		h.last, h.answered = *p, true
 		h.last.RecordBatches, h.last.AbortedTransactions = nil, nil
 		if brings(p, &h.want) {
-			if h.ask != nil {
+			if h.brought = true; h.ask != nil { // who asks again is busy, or behind a gap
 				over[h.ask] = true
 			}
-			delete(x.parts, at) // who asks again is busy, or behind a gap
-			x.gone = append(x.gone, at)
 		}
 	}
 	before := x.parts

@@ -276,7 +276,7 @@ func testRoundTrip(t *testing.T, c *Client, codec string) {
 		{Key: nil, Value: nil},
 		{Key: []byte{}, Value: []byte{}},
 		{Key: []byte("k"), Value: []byte(strings.Repeat("long ", 50_000))},
-		{Partition: 1, Key: []byte("headers"), Value: []byte("v"), Headers: []Header{{"a", nil}, {"b", []byte{}}, {"a", []byte("again")}}},
+		{Partition: 1, Key: []byte("headers"), Value: []byte("v"), Headers: []Header{{Key: "a"}, {Key: "b", Value: []byte{}}, {Key: "a", Value: []byte("again")}}},
 		{Partition: 2, Value: []byte("later"), Time: now.Add(time.Minute)},
 		{Partition: 2, Value: []byte("earlier"), Time: now.Add(-time.Hour)},
 	}
@@ -311,7 +311,7 @@ func readWithFranz(t *testing.T, c *Client, topic string, n int) []Record {
 		f.EachRecord(func(r *kgo.Record) {
 			out := Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Timestamp, Key: r.Key, Value: r.Value}
 			for _, h := range r.Headers {
-				out.Headers = append(out.Headers, Header{h.Key, h.Value})
+				out.Headers = append(out.Headers, Header{Key: h.Key, Value: h.Value})
 			}
 			records = append(records, out)
 		})
@@ -610,7 +610,7 @@ func testSmallTopic(t *testing.T, c *Client) {
 		for n := range 2 {
 			records := []Record{{Topic: beside, Value: make([]byte, 100_000)}}
 			for i := range 200 {
-				r := Record{Topic: name, Partition: int32(i % 2), Key: []byte("k"), Value: fmt.Appendf(nil, "%d %d %s", n, i, unique(strings.Repeat(".", i))), Headers: []Header{{"h", []byte("v")}}}
+				r := Record{Topic: name, Partition: int32(i % 2), Key: []byte("k"), Value: fmt.Appendf(nil, "%d %d %s", n, i, unique(strings.Repeat(".", i))), Headers: []Header{{Key: "h", Value: []byte("v")}}}
 				records = append(records, r)
 				want[i%2] = append(want[i%2], string(r.Value))
 			}

@@ -19,6 +19,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -447,40 +448,25 @@ func boundsOf(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (ka
 
 // OpenEnd opens the ledger behind its last record.
 func OpenEnd(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (*Ledger, error) {
-	bounds, err := c.Offsets(ctx, at.Topic)
-	if err != nil {
-		return nil, err
-	}
-	return OpenAt(ctx, c, at, bounds[at].End)
+	return OpenAt(ctx, c, at, math.MaxInt64)
 }
 
 // Scan calls f with every committed record that the partition still has, up to its present
 // end or until f returns false.
 func Scan(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, f func(*Record) bool) error {
-	return scanAt(ctx, c, at, 0, f)
+	return ScanFrom(ctx, c, at, 0, f)
 }
 
-// ScanSince is as Scan, but begins at the first record that is not older than the time.
-func ScanSince(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, since time.Time, f func(*Record) bool) error {
-	offsets, err := c.OffsetsAt(ctx, at.Topic, since)
-	if err != nil {
-		return err
-	}
-	return scanAt(ctx, c, at, offsets[at], f)
-}
-
-func scanAt(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, offset int64, f func(*Record) bool) error {
+// ScanFrom is Scan of the records from an offset on.
+func ScanFrom(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, offset int64, f func(*Record) bool) error {
 	l, err := OpenAt(ctx, c, at, offset)
 	if err != nil {
 		return err
 	}
 	for {
 		r, err := l.Next(ctx)
-		if r == nil || err != nil {
+		if r == nil || err != nil || !f(r) {
 			return err
-		}
-		if !f(r) {
-			return nil
 		}
 	}
 }

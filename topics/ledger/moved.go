@@ -156,9 +156,7 @@ func (m *Moves) FindMoved(ctx context.Context, c *kafka.Client) (moved []Moved, 
 	if err = cmp.Or(err, wrong); err != nil {
 		return nil, err
 	}
-	for _, at := range slices.SortedFunc(maps.Keys(seeks), func(a, b kafka.TopicPartition) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-	}) {
+	for _, at := range slices.SortedFunc(maps.Keys(seeks), kafka.TopicPartition.Compare) {
 		s := seeks[at]
 		if s.i < len(s.ranges) {
 			return nil, fmt.Errorf("%s partition %d does not have the records that the ledger has at %v: copy the topic "+

@@ -85,30 +85,23 @@ func FindBase(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, nam
 
 // ReadReached returns what a base's state has reached, as the record says that names it first.
 func ReadReached(ctx context.Context, c *kafka.Client, l kafka.TopicPartition, b *ledger.Base) (at Reached, err error) {
-	r, err := ledger.OpenAt(ctx, c, l, b.Offset)
-	if err != nil {
-		return at, err
-	}
-	for again := b.Offset > 0; ; {
-		record, err := r.Next(ctx)
+	var reached json.RawMessage
+	for _, from := range []int64{b.Offset, 0} { // a copy of the ledger has it earlier
+		err := ledger.ScanFrom(ctx, c, l, from, func(r *ledger.Record) bool {
+			if len(r.Bases) > 0 && r.Bases[0].Name == b.Name {
+				reached = r.Bases[0].Reached
+			}
+			return reached == nil
+		})
 		if err != nil {
 			return at, err
 		}
-		if record == nil && again { // a copy of the ledger has it earlier
-			again = false
-			if r, err = ledger.OpenAt(ctx, c, l, 0); err != nil {
-				return at, err
-			}
-			continue
-		}
-		if record == nil {
-			return at, fmt.Errorf("the ledger %s does not have the record any more that says which windows are in "+
-				"the base %s", l.Topic, b.Name)
-		}
-		if bases := record.Bases; len(bases) > 0 && bases[0].Name == b.Name && bases[0].Reached != nil {
-			return at, json.Unmarshal(bases[0].Reached, &at)
+		if reached != nil {
+			return at, json.Unmarshal(reached, &at)
 		}
 	}
+	return at, fmt.Errorf("the ledger %s does not have the record any more that says which windows are in "+
+		"the base %s", l.Topic, b.Name)
 }
 
 // OpenBase opens the replayer after the last window of a base.

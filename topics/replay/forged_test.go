@@ -54,7 +54,7 @@ func TestForgedCheckpoint(t *testing.T) {
 				if err := f.Run(&tally{}, kept); err != nil {
 					t.Fatal(err)
 				}
-				_, err := auditOf(f, &tally{}, worker.Config{})
+				_, err := f.Audit(&tally{}, worker.Config{})
 				if test.audit != "" {
 					workertest.CheckLine(t, "the audit", err, test.audit)
 				} else if err != nil {

@@ -93,11 +93,11 @@ func TestForget(t *testing.T) {
 				t.Errorf("a start stepped the forgotten node %d", id)
 			}
 		}
-		audited, err := auditOf(f, &recorder{}, worker.Config{Models: replay.Models{Fresh: workertest.FreshRecorder}})
+		audited, err := f.Audit(&recorder{}, worker.Config{Models: replay.Models{Fresh: workertest.FreshRecorder}})
 		if err != nil || audited.Chain != end {
 			t.Errorf("audit: %+v and error %v, want chain %s", audited, err, end)
 		}
-		if _, err := auditOf(f, &recorder{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no fresh engine") {
+		if _, err := f.Audit(&recorder{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no fresh engine") {
 			t.Errorf("an audit without Fresh: error %v, want one that says so", err)
 		}
 	})
@@ -162,7 +162,7 @@ func TestForgetImpossible(t *testing.T) {
 			t.Errorf("%d records of forgetting and %d dead letters, want 0 and 3", n, dead)
 		}
 		f.RunUntilConsumed(&tally{}, worker.Config{Models: replay.Models{Fresh: workertest.FreshRecorder}})
-		if audited, err := auditOf(f, &tally{}, worker.Config{}); err != nil || audited.DeadLetters != 3 {
+		if audited, err := f.Audit(&tally{}, worker.Config{}); err != nil || audited.DeadLetters != 3 {
 			t.Errorf("audit: %+v and error %v, want 3 dead letters", audited, err)
 		}
 	})

@@ -342,10 +342,7 @@ func (t *tail) rangesOf(ctx context.Context, all published) (windows map[int64][
 			return nil, err
 		}
 	}
-	parts := slices.SortedFunc(maps.Keys(bounds), func(a, b kafka.TopicPartition) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-	})
-	for _, at := range parts {
+	for _, at := range slices.SortedFunc(maps.Keys(bounds), kafka.TopicPartition.Compare) {
 		from := bounds[at].First
 		if list := consumed[at]; len(list) > 0 {
 			from = max(from, list[0].To)

@@ -70,17 +70,17 @@ func TestTrial(t *testing.T) {
 			t.Fatalf("window %d of %d promotes a model, want one before the last", promoted, f.LastRecord().Window)
 		}
 
-		if got, err := auditOf(f, &pair{lead: 0.25}, cfg); err != nil || got.Elsewhere != 0 {
+		if got, err := f.Audit(&pair{lead: 0.25}, cfg); err != nil || got.Elsewhere != 0 {
 			t.Errorf("audited %+v with error %v, want every window proved", got, err)
 		}
 		alone := worker.Config{Terms: replay.Terms{Model: "b"}}
-		if got, err := auditOf(f, &single{tally{Salt: "b"}}, alone); err != nil || got.Elsewhere != promoted+1 {
+		if got, err := f.Audit(&single{tally{Salt: "b"}}, alone); err != nil || got.Elsewhere != promoted+1 {
 			t.Errorf("with the promoted model alone: audited %+v with error %v, want the %d windows of the other counted", got, err, promoted+1)
 		}
-		if _, err := auditOf(f, &single{tally{Salt: "other"}}, alone); err == nil || !strings.Contains(err.Error(), "window 0: replay gives") {
+		if _, err := f.Audit(&single{tally{Salt: "other"}}, alone); err == nil || !strings.Contains(err.Error(), "window 0: replay gives") {
 			t.Errorf("other bits of it: error %v, want one that names window 0, where it was in the shadow", err)
 		}
-		if _, err := auditOf(f, &pair{lead: 0.125}, cfg); err == nil || !strings.Contains(err.Error(), "replay compares the models by") {
+		if _, err := f.Audit(&pair{lead: 0.125}, cfg); err == nil || !strings.Contains(err.Error(), "replay compares the models by") {
 			t.Errorf("other figures: error %v, want one that names them", err)
 		}
 	})
@@ -101,7 +101,7 @@ func TestGivenShadowIsTried(t *testing.T) {
 				t.Fatalf("window %d has the trial %+v, want %+v", r.Window, r.Trial, want)
 			}
 		}
-		if _, err := auditOf(f, &pair{lead: .25}, worker.Config{Terms: replay.Terms{Model: "a", Shadow: "b"}}); err != nil {
+		if _, err := f.Audit(&pair{lead: .25}, worker.Config{Terms: replay.Terms{Model: "a", Shadow: "b"}}); err != nil {
 			t.Error(err)
 		}
 		f.Send(30, 40)

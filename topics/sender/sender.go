@@ -161,9 +161,11 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 	}
 	var predictions *kafka.Reader
 	if cfg.Labels == Predicted {
-		if predictions, err = r.predictionsFromStart(ctx, c); err != nil {
+		bounds, err := c.Offsets(ctx, cfg.Names.Predictions)
+		if err != nil {
 			return err
 		}
+		predictions = c.NewReader(kafka.Firsts(bounds), kafka.ReaderConfig{})
 	}
 	r.pace = newPace(cfg.Rate)
 	if cfg.Loop {
@@ -222,19 +224,6 @@ func (r *run) delayed(ctx context.Context, steps [][]Item) error {
 		}
 	}
 	return r.labels(ctx, due)
-}
-
-// predictionsFromStart returns a reader of all predictions.
-func (r *run) predictionsFromStart(ctx context.Context, c *kafka.Client) (*kafka.Reader, error) {
-	bounds, err := c.Offsets(ctx, r.cfg.Names.Predictions)
-	if err != nil {
-		return nil, err
-	}
-	start := make(map[kafka.TopicPartition]int64)
-	for at, b := range bounds {
-		start[at] = b.First
-	}
-	return c.NewReader(start, kafka.ReaderConfig{}), nil
 }
 
 // predicted sends the nodes of each step, waits for their predictions if it can read them, and sends the labels that

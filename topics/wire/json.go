@@ -153,6 +153,14 @@ func (f field) each(member func(name []byte, value field) error) error {
 // escaped reports whether a text, with its quotes or without, is not what it stands for.
 func escaped(text []byte) bool { return bytes.IndexByte(text, '\\') >= 0 }
 
+// plain returns a text without its quotes, and other values as they are.
+func (f field) plain() (string, error) {
+	if f[0] == '"' {
+		return f.unescaped()
+	}
+	return string(f), nil
+}
+
 func (f field) unescaped() (s string, err error) {
 	err = json.Unmarshal(f, &s)
 	return s, err
@@ -346,27 +354,29 @@ func (f field) boolean() (bool, error) {
 	return false, refusef(event.Undecodable, "%.40s is neither true nor false", f)
 }
 
-// numerals returns the inside of an array of numbers and their count, which it
-// checks before the caller allocates.
-func numerals(f field, limits Limits) (inner []byte, n int, err error) {
+// numerals reads an array of numbers by their texts. Their count is checked before memory is taken.
+func numerals[T any](f field, limits Limits, read func(text string) (T, error)) ([]T, error) {
 	inner, opened := bytes.CutPrefix(f, []byte("["))
 	inner, closed := bytes.CutSuffix(inner, []byte("]"))
 	if !opened || !closed || bytes.ContainsAny(inner, "\"[{tfn") {
-		return nil, 0, refusef(event.BadFeatures, "%.40s where a list of numbers is needed", f)
+		return nil, refusef(event.BadFeatures, "%.40s where a list of numbers is needed", f)
 	}
-	if inner = bytes.TrimSpace(inner); len(inner) > 0 {
-		n = bytes.Count(inner, []byte(",")) + 1
+	if inner = bytes.TrimSpace(inner); len(inner) == 0 {
+		return []T{}, nil
 	}
+	n := bytes.Count(inner, []byte(",")) + 1
 	if n > limits.MaxFeatures {
-		return nil, 0, refusef(event.TooLarge, "a list of %d items, the limit is %d", n, limits.MaxFeatures)
+		return nil, refusef(event.TooLarge, "a list of %d items, the limit is %d", n, limits.MaxFeatures)
 	}
-	return inner, n, nil
-}
-
-// first cuts the first number from the inside of an array.
-func first(inner []byte) (number, rest []byte) {
-	number, rest, _ = bytes.Cut(inner, []byte(","))
-	return bytes.TrimSpace(number), rest
+	x := make([]T, 0, n)
+	for text := range bytes.SplitSeq(inner, []byte(",")) {
+		number, err := read(string(bytes.TrimSpace(text)))
+		if err != nil {
+			return nil, err
+		}
+		x = append(x, number)
+	}
+	return x, nil
 }
 
 // numbers reads an array of numbers, or a base64 string of little-endian float32.
@@ -390,37 +400,21 @@ func (f field) numbers(limits Limits) ([]float32, error) {
 	if f[0] == '[' && bytes.IndexByte(f, 'n') >= 0 && !bytes.ContainsAny(f[1:], "\"[{tf") { // null
 		return nil, refusef(event.PartialFeatures, "%.40s where all features are needed", f)
 	}
-	inner, n, err := numerals(f, limits)
-	if err != nil {
-		return nil, err
-	}
-	x := make([]float32, n)
-	var text []byte
-	for i := range x {
-		text, inner = first(inner)
-		v, _ := strconv.ParseFloat(string(text), 64) // valid JSON, so the only error is a number out of range
-		x[i] = float32(v)
-	}
-	return x, nil
+	return numerals(f, limits, func(text string) (float32, error) {
+		v, _ := strconv.ParseFloat(text, 64) // valid JSON, so the only error is a number out of range
+		return float32(v), nil
+	})
 }
 
 func (f field) indices(limits Limits) ([]uint32, error) {
 	if !f.given() {
 		return nil, nil
 	}
-	inner, n, err := numerals(f, limits)
-	if err != nil {
-		return nil, err
-	}
-	x := make([]uint32, n)
-	var text []byte
-	for i := range x {
-		text, inner = first(inner)
-		v, err := strconv.ParseUint(string(text), 10, 32)
+	return numerals(f, limits, func(text string) (uint32, error) {
+		v, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
-			return nil, refusef(event.BadFeatures, "feature index %.40s", text)
+			err = refusef(event.BadFeatures, "feature index %.40s", text)
 		}
-		x[i] = uint32(v)
-	}
-	return x, nil
+		return uint32(v), err
+	})
 }

@@ -344,12 +344,7 @@ func (c *condition) holds(as *reading, f field) bool {
 	if as.first || len(v) == 0 {
 		return as.first && c.firstHolds(v)
 	}
-	text := string(v)
-	if v[0] == '"' {
-		if unescaped, err := v.unescaped(); err == nil {
-			text = unescaped
-		}
-	}
+	text, _ := v.plain()
 	return slices.ContainsFunc(c.Equals, func(want string) bool { return as.sameName(text, want) })
 }
 
@@ -410,11 +405,9 @@ func (o *origin) moment(as *reading, f field) (int64, error) {
 
 // instant reads a time into milliseconds since 1970: a number of units since then, or a text that is one, or a date.
 func (f field) instant(one time.Duration) (at int64, err error) {
-	text := string(f)
-	if f[0] == '"' {
-		if text, err = f.unescaped(); err != nil {
-			return 0, err
-		}
+	text, err := f.plain()
+	if err != nil {
+		return 0, err
 	}
 	at, ok := spelling.Time(text, one)
 	if !ok {
@@ -722,11 +715,8 @@ func (r *rule) label(in *input, f field, l *event.Label, limits Limits) (err err
 	if !in.reads.first && r.Class.Classes == nil && v[0] != '"' { // as in our own format
 		return class(l, &v, limits)
 	}
-	l.Class = string(v)
-	if v[0] == '"' {
-		if err := json.Unmarshal(v, &l.Class); err != nil {
-			return err
-		}
+	if l.Class, err = v.plain(); err != nil {
+		return err
 	}
 	name, known := r.Class.Classes[l.Class]
 	for from, to := range r.Class.Classes {

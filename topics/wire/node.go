@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -241,8 +242,7 @@ func departure(in *input, key []byte, n *event.Node, limits Limits) error {
 	if !utf8.Valid(key) {
 		return refuse()
 	}
-	var room [20]byte
-	if num, err := strconv.ParseInt(string(key), 10, 64); err == nil && string(strconv.AppendInt(room[:0], num, 10)) == string(key) {
+	if num, ok := spelling.Integer(string(key)); ok {
 		n.ID.Num = num
 		return nil
 	}

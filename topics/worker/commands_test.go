@@ -72,7 +72,7 @@ func TestCommands(t *testing.T) {
 		if !slices.Equal(replayed.commands, first.commands) || !slices.Equal(replayed.windows, first.windows) {
 			t.Errorf("the replay has commands %v in windows %v, want %v in %v", replayed.commands, replayed.windows, first.commands, first.windows)
 		}
-		if audited, err := auditOf(f, &commandRecorder{}, worker.Config{}); err != nil || audited.DeadLetters != 5 {
+		if audited, err := f.Audit(&commandRecorder{}, worker.Config{}); err != nil || audited.DeadLetters != 5 {
 			t.Errorf("audit: %d dead letters and error %v, want 5", audited.DeadLetters, err)
 		}
 	})

@@ -206,7 +206,7 @@ func TestFleet(t *testing.T) {
 		for cell := range cells {
 			at := ofCell(graph, cell)
 			at.Fence()
-			if audited, err := auditOf(at, &tally{}, worker.Config{}); err != nil || audited.Predictions < nodes-20 {
+			if audited, err := at.Audit(&tally{}, worker.Config{}); err != nil || audited.Predictions < nodes-20 {
 				t.Errorf("cell %d: audit %+v, error %v", cell, audited, err)
 			}
 			compareCell(t, f, at, cell)

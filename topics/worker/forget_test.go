@@ -36,7 +36,7 @@ func TestForgetBeyondMemory(t *testing.T) {
 		}
 		roomy := worker.Config{Models: replay.Models{Fresh: workertest.FreshTally, Room: func() error { return nil }}}
 		f.RunUntilConsumed(&tally{}, roomy)
-		if _, err := auditOf(f, &tally{}, roomy); err != nil {
+		if _, err := f.Audit(&tally{}, roomy); err != nil {
 			t.Error(err)
 		}
 		f.Forget(5)
@@ -111,7 +111,7 @@ func TestForgetKilled(t *testing.T) {
 		if all := f.ForgetRecords(); len(all) != 1 || all[0].Forgot.Nodes != 1 {
 			t.Errorf("%d records of forgetting after another command, want 1", len(all))
 		}
-		if _, err := auditOf(f, &tally{}, worker.Config{Models: replay.Models{Fresh: workertest.FreshTally}}); err != nil {
+		if _, err := f.Audit(&tally{}, worker.Config{Models: replay.Models{Fresh: workertest.FreshTally}}); err != nil {
 			t.Error(err)
 		}
 	})

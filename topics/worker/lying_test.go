@@ -59,7 +59,7 @@ func TestLyingProxy(t *testing.T) {
 					t.Fatal("no worker serves, long after the last lie")
 				}
 				f.CheckOutputs(50, 1)
-				if _, err := auditOf(f, &tally{}, worker.Config{}); err != nil {
+				if _, err := f.Audit(&tally{}, worker.Config{}); err != nil {
 					t.Errorf("audit: %v", err)
 				}
 			})

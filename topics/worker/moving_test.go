@@ -92,7 +92,7 @@ func TestEventTime(t *testing.T) {
 		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Errorf("a worker with another policy: %v", err)
 		}
-		if audited, err := auditOf(f, &tally{}, worker.Config{}); err != nil || audited.Predictions != 1010 {
+		if audited, err := f.Audit(&tally{}, worker.Config{}); err != nil || audited.Predictions != 1010 {
 			t.Errorf("audit: %+v and error %v, want 1010 predictions", audited, err)
 		}
 	})

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
+	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -25,13 +28,17 @@ type celled struct {
 	Windows  int   `json:"windows"`          // committed, of all cells
 	KilledMS int64 `json:"slowest_kill_ms"`  // from the sending of a node to the commit of its prediction, while workers were killed
 	MovedMS  int64 `json:"slowest_moved_ms"` // likewise, while they were restarted one after the other
-	BeginMS  int64 `json:"begin_ms"`         // until all cells had owners and standbys
+	BeginMS  int64 `json:"begin_ms"`         // until all cells had owners, and standbys that had caught up
 	PeakMB   int   `json:"peak_rss_mb"`      // of a worker
 	Files    int   `json:"files"`            // that a worker had open, connections included, at the end
 	Rate     int   `json:"nodes_a_second"`   // sent
 	Seconds  int   `json:"seconds"`          // of sending
 	verdict        // of all cells
 }
+
+// manyCells is from how many cells on the workers have a session time-out that brokers allow by default: where two cores have
+// brokers, workers and sender, a second passes without a heartbeat while a thousand cells begin.
+const manyCells = 100
 
 // workersOfCells is how many workers have the cells.
 const workersOfCells = 3
@@ -47,23 +54,25 @@ func Cells(ctx context.Context, s *Setup, cells, kills, rate int) (found *celled
 	f.rng = rand.New(rand.NewPCG(s.Seed, 1))
 	began := time.Now()
 	for i := range workersOfCells {
+		f.addrs = append(f.addrs, freeAddress())
 		f.workers = append(f.workers, f.startWorker(i))
 	}
-	f.awaitShared(ctx, 10*time.Minute)
+	f.awaitReady(ctx, 10*time.Minute)
 	f.found.BeginMS = time.Since(began).Milliseconds()
 	began = time.Now()
 	beside(func(stop <-chan struct{}) { f.send(ctx, rate, stop) }, func() {
 		f.pause(ctx, 2*time.Second)
 		for i := range kills {
+			f.awaitReady(ctx, 10*time.Minute)
 			f.kill(ctx, f.rng.IntN(workersOfCells))
 			s.Report(fmt.Sprintf("%d of %d kills", i+1, kills))
 		}
-		f.awaitShared(ctx, 10*time.Minute)
+		f.awaitReady(ctx, 10*time.Minute)
 		f.between = time.Now()
 		for i, w := range f.workers {
 			f.found.ends(w)
 			f.workers[i] = f.startWorker(i)
-			f.awaitShared(ctx, 10*time.Minute)
+			f.awaitReady(ctx, 10*time.Minute)
 			s.Report(fmt.Sprintf("worker %d restarted", i+1))
 		}
 		f.pause(ctx, 2*time.Second)
@@ -83,6 +92,7 @@ func Cells(ctx context.Context, s *Setup, cells, kills, rate int) (found *celled
 type fleet struct {
 	*graph
 	workers []*process
+	addrs   []string // of their pages
 	rng     *rand.Rand
 	between time.Time // from when on workers are restarted
 	sent    []int     // nodes, by cell
@@ -90,25 +100,38 @@ type fleet struct {
 }
 
 func (f *fleet) startWorker(i int) *process {
-	return f.start(fmt.Sprintf("worker-%d", i+1), "", "--linger", "20ms", "--commit-interval", "20ms")
+	f.http = f.addrs[i]
+	args := []string{"--linger", "20ms", "--commit-interval", "20ms"}
+	if f.names.Cells > manyCells {
+		args = append(args, "--session-timeout", "6s")
+	}
+	return f.start(fmt.Sprintf("worker-%d", i+1), "", args...)
 }
 
 func (f *fleet) pause(ctx context.Context, d time.Duration) { must(kafka.Sleep(ctx, d)) }
 
-// awaitShared waits until each cell has an owner and a standby.
-func (f *fleet) awaitShared(ctx context.Context, within time.Duration) {
+// awaitReady waits until each cell has an owner that serves it, and a standby that has caught up.
+func (f *fleet) awaitReady(ctx context.Context, within time.Duration) {
 	await(ctx, within, func() (missing string) {
 		owned, followed := 0, 0
-		members, err := f.setup.Client.Members(ctx, f.names.Ledger, f.names.Ledger)
-		for _, m := range members {
-			owned, followed = owned+len(m.Owns), followed+len(m.Follows)
+		for _, addr := range f.addrs {
+			if status, body := get(ctx, addr, "/readyz"); status != http.StatusOK {
+				return fmt.Sprintf("the worker at %s is not ready: %s", addr, body)
+			}
+			if _, metrics := get(ctx, addr, "/metrics"); cellsOf.MatchString(metrics) {
+				m := cellsOf.FindStringSubmatch(metrics)
+				owned, followed = owned+need(strconv.Atoi(m[1])), followed+need(strconv.Atoi(m[2]))
+			}
 		}
 		if owned == f.names.Cells && followed == f.names.Cells {
 			return ""
 		}
-		return fmt.Sprintf("%d of %d cells have owners, and %d standbys, %v", owned, f.names.Cells, followed, err)
+		return fmt.Sprintf("%d of %d cells have owners, and %d standbys", owned, f.names.Cells, followed)
 	})
 }
+
+// cellsOf finds the cells of a worker in its metrics.
+var cellsOf = regexp.MustCompile(`(?m)^gvbll_cells\{role="owner"\} (\d+)\ngvbll_cells\{role="standby"\} (\d+)$`)
 
 // kill kills a worker, and starts it again after a while.
 func (f *fleet) kill(ctx context.Context, i int) {

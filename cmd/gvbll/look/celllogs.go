@@ -145,25 +145,16 @@ func inCell(w *event.Window, cell int32) error {
 // inGraph returns the id that a node has in its own cell.
 func inGraph(id event.ID) event.ID {
 	_, text, _ := strings.Cut(id.Str, "/")
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && isInteger(text) {
-		return event.ID{Num: n}
-	}
 	if own, err := strconv.Unquote(text); err == nil && text[0] == '"' {
-		text = own
+		return event.ID{Str: own}
 	}
-	return event.ID{Str: text}
+	return event.IDsOf(text)[0]
 }
 
 // spelled returns an id as text, in quotes if it is a string that would be read as something else.
 func spelled(id event.ID) string {
-	if id.Str != "" && (id.Str[0] == '"' || isInteger(id.Str)) {
+	if id.Str != "" && (id.Str[0] == '"' || len(event.IDsOf(id.Str)) > 1) {
 		return strconv.Quote(id.Str)
 	}
 	return id.String()
-}
-
-// isInteger reports whether a text is an integer as programs write it.
-func isInteger(text string) bool {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return err == nil && strconv.FormatInt(n, 10) == text
 }

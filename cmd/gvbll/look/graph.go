@@ -116,7 +116,12 @@ func (g Graph) Label() string {
 
 // scan calls f with the ledger's records that are not older than the time.
 func (g Graph) scan(ctx context.Context, since time.Time, f func(*ledger.Record)) error {
-	return ledger.ScanSince(ctx, g.Client, g.Names.LedgerAt(), since, func(r *ledger.Record) bool { f(r); return true })
+	at := g.Names.LedgerAt()
+	offsets, err := g.Client.OffsetsAt(ctx, at.Topic, since)
+	if err != nil {
+		return err
+	}
+	return ledger.ScanFrom(ctx, g.Client, at, offsets[at], func(r *ledger.Record) bool { f(r); return true })
 }
 
 // TakesClasses says by what labels name a class of the model that serves, "" if the record with the classes is gone.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -300,6 +302,12 @@ func (f *Fixture) Refused(want string, e replay.Engine, cfg worker.Config) {
 	}
 }
 
+// Audit audits the ledger from its beginning.
+func (f *Fixture) Audit(e replay.Engine, cfg worker.Config) (audit.Result, error) {
+	on := f.Config(cfg)
+	return audit.Run(f.T.Context(), f.Client, e, on.Replay(), audit.From{}, nil)
+}
+
 // inputs returns the number of records in the input topics.
 func (f *Fixture) inputs() int {
 	f.T.Helper()
@@ -463,15 +471,25 @@ func CheckLine(t *testing.T, doing string, err error, want ...string) {
 	}
 }
 
-// AddPartitions raises a topic's number of partitions to n.
-func (f *Fixture) AddPartitions(topic string, n int32) {
-	f.T.Helper()
-	c := f.Admin()
-	res, err := c.CreatePartitions(f.T.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: n}}})
-	if err == nil {
-		err = res.Errors[topic]
+// CheckGone checks that an error is one line that says what was found of an earlier ledger.
+func CheckGone(t *testing.T, doing string, err error, found ...string) {
+	t.Helper()
+	var gone *topics.GoneError
+	if !errors.As(err, &gone) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "--begin-again") {
+		t.Errorf("%s: error %v, want a GoneError of one line with the remedy", doing, err)
+		return
 	}
-	if err != nil {
+	for _, what := range found {
+		if !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: error %v, want one that names %q", doing, err, what)
+		}
+	}
+}
+
+// AddPartitions raises a topic's number of partitions to n.
+func (f *Fixture) AddPartitions(topic string, n int) {
+	f.T.Helper()
+	if err := f.Client.AddPartitions(f.T.Context(), map[string]int{topic: n}); err != nil {
 		f.T.Fatal(err)
 	}
 }
@@ -498,15 +516,7 @@ func (f *Fixture) DeleteTopic(topic string) {
 // records may.
 func (f *Fixture) CreateTopic(name string, partitions int) {
 	f.T.Helper()
-	admin := f.Admin()
-	res, err := admin.CreateTopics(f.T.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{
-		Topic:         name,
-		NumPartitions: partitions, ReplicationFactor: 1,
-	}}})
-	if err == nil {
-		err = res.Errors[name]
-	}
-	if err != nil {
+	if _, err := f.Client.CreateTopics(f.T.Context(), kafka.TopicSpec{Name: name, Partitions: partitions, Replication: 1}); err != nil {
 		f.T.Fatal(err)
 	}
 }

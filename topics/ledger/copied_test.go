@@ -1,4 +1,4 @@
-package worker_test
+package ledger_test
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ func TestRestored(t *testing.T) {
 		"by time":  intake.EventTime{Width: 20 * time.Millisecond, Lateness: 100 * time.Millisecond, Idle: time.Hour}, // which leaves records between others
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, f *fixture) {
+			workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) {
 				cfg := worker.Config{Policy: policy, Checkpoints: replay.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: workertest.ReadTally}}
 				letters, sent, open := 0, 0, 0
 				if policy != nil {
@@ -50,7 +50,7 @@ func TestRestored(t *testing.T) {
 					if epoch == 1 {
 						ended := bare
 						ended.Session = workertest.Session
-						if err := worker.Run(t.Context(), f.WithDialTimeout(time.Second).Client, &tally{}, f.Config(ended)); err == nil {
+						if err := worker.Run(t.Context(), f.WithDialTimeout(time.Second).Client, &workertest.Tally{}, f.Config(ended)); err == nil {
 							t.Fatal("a worker serves from a copy with other offsets")
 						}
 					}
@@ -59,18 +59,18 @@ func TestRestored(t *testing.T) {
 					if epoch == 2 {
 						from.Checkpoints.Dir = t.TempDir() // from the beginning
 					}
-					done, err := worker.Restored(t.Context(), f.Client, &tally{}, f.Config(from), "")
+					done, err := worker.Restored(t.Context(), f.Client, &workertest.Tally{}, f.Config(from), "")
 					if err != nil || !done.Began || done.Epoch != epoch || (done.Checkpoint > 0) != (epoch == 1) {
 						t.Fatalf("restored as %+v with error %v, want epoch %d, the first from a checkpoint of before", done, err, epoch)
 					}
-					if done, err := worker.Restored(t.Context(), f.Client, &tally{}, f.Config(from), ""); err != nil || done.Began {
+					if done, err := worker.Restored(t.Context(), f.Client, &workertest.Tally{}, f.Config(from), ""); err != nil || done.Began {
 						t.Errorf("restored once more as %+v with error %v, want nothing to do", done, err)
 					}
-					if a, err := auditOf(f, &tally{}, worker.Config{}); err != nil || a.Windows != done.Window+1 {
+					if a, err := f.Audit(&workertest.Tally{}, worker.Config{}); err != nil || a.Windows != done.Window+1 {
 						t.Fatalf("the audit gives %+v and %v, want %d windows", a, err, done.Window+1)
 					}
 					run(30)
-					if a, err := auditOf(f, &tally{}, worker.Config{}); err != nil {
+					if a, err := f.Audit(&workertest.Tally{}, worker.Config{}); err != nil {
 						t.Fatalf("the audit of what was served since gives %+v and %v", a, err)
 					}
 				}
@@ -87,10 +87,10 @@ func TestRestored(t *testing.T) {
 					whole = slices.Clone(records)
 					return slices.Insert(records, 5, records[4])
 				})
-				_, err := worker.Restored(t.Context(), f.Client, &tally{}, f.Config(cfg), "")
+				_, err := worker.Restored(t.Context(), f.Client, &workertest.Tally{}, f.Config(cfg), "")
 				workertest.CheckLine(t, "a copy with a record twice", err, f.Names.Labels, "has some twice")
 				mirror(f, func([]kafka.Record) []kafka.Record { return whole[:len(whole)/2] })
-				_, err = worker.Restored(t.Context(), f.Client, &tally{}, f.Config(cfg), "")
+				_, err = worker.Restored(t.Context(), f.Client, &workertest.Tally{}, f.Config(cfg), "")
 				workertest.CheckLine(t, "a copy that ends early", err, "does not have the records", "copy the topic whole")
 			})
 		})
@@ -99,7 +99,7 @@ func TestRestored(t *testing.T) {
 
 // inTransactions sends nodes and a label for each, whose times are out of order, and a record that cannot be decoded, in transactions
 // of five records. Before every fourth there is one that is aborted.
-func inTransactions(f *fixture, first, last int) {
+func inTransactions(f *workertest.Fixture, first, last int) {
 	f.T.Helper()
 	var records []kafka.Record
 	for i := first; i < last; i++ {
@@ -129,9 +129,9 @@ func inTransactions(f *fixture, first, last int) {
 }
 
 // serve runs a worker until its windows have so many nodes, labels and refused records.
-func serve(f *fixture, cfg worker.Config, events int) {
+func serve(f *workertest.Fixture, cfg worker.Config, events int) {
 	f.T.Helper()
-	w := f.StartWorker(&tally{}, cfg)
+	w := f.StartWorker(&workertest.Tally{}, cfg)
 	kafkatest.Await(f.T, "the events are in windows", func() bool {
 		select {
 		case err := <-w.Ended:
@@ -151,7 +151,7 @@ func serve(f *fixture, cfg worker.Config, events int) {
 }
 
 // mirror replaces the topics of a graph by copies whose records follow each other. The function changes those of labels.
-func mirror(f *fixture, change func([]kafka.Record) []kafka.Record) {
+func mirror(f *workertest.Fixture, change func([]kafka.Record) []kafka.Record) {
 	f.T.Helper()
 	n := f.Names
 	for _, topic := range []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.DeadLetters, n.Ledger} {

@@ -1,4 +1,4 @@
-package worker_test
+package base_test
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 
 // based is a graph with bases in a folder, and workers that each begin on an empty disk.
 type based struct {
-	*fixture
+	*workertest.Fixture
 	folder string
 	store  base.Store
 	from   replay.Recovered // of the last worker
@@ -31,13 +31,13 @@ type based struct {
 	sent   int
 }
 
-func newBased(f *fixture) *based {
+func newBased(f *workertest.Fixture) *based {
 	folder := f.T.TempDir()
 	store, err := base.Open(folder, f.Names.Ledger)
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	return &based{fixture: f, folder: filepath.Join(folder, f.Names.Ledger), store: store, purge: true}
+	return &based{Fixture: f, folder: filepath.Join(folder, f.Names.Ledger), store: store, purge: true}
 }
 
 // serve sends fifty nodes with their labels, and runs a worker on an empty disk until all are in windows and the ledger
@@ -49,7 +49,7 @@ func (b *based) serve(e replay.Engine, cfg worker.Config) error {
 	ctx, cancel := context.WithTimeout(b.T.Context(), time.Minute)
 	defer cancel()
 	cfg = b.Config(cfg)
-	cfg.Session = session
+	cfg.Session = workertest.Session
 	cfg.Checkpoints.Dir, cfg.Checkpoints.Restore, cfg.Checkpoints.Every = b.T.TempDir(), workertest.ReadTally, time.Hour
 	if cfg.Policy == nil {
 		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
@@ -136,7 +136,7 @@ func (b *based) checkOnce() {
 }
 
 func (b *based) Config(cfg worker.Config) worker.Config {
-	cfg = b.fixture.Config(cfg)
+	cfg = b.Fixture.Config(cfg)
 	cfg.Checkpoints.Bases = replay.Bases{Store: b.store, Every: time.Nanosecond, Keep: 2, Purge: b.purge}
 	return cfg
 }
@@ -144,10 +144,10 @@ func (b *based) Config(cfg worker.Config) worker.Config {
 // TestBases: workers come and go, each with an empty disk, and whatever is before the oldest base is deleted. Every node is
 // predicted once. Of bases that are lost or damaged the older one is taken and, when there is none, no state but a line.
 func TestBases(t *testing.T) {
-	onBrokers(t, func(t *testing.T, f *fixture) {
+	workertest.OnBrokers(t, func(t *testing.T, f *workertest.Fixture) {
 		b := newBased(f)
 		for round := range 4 {
-			if err := b.serve(&tally{}, worker.Config{}); err != nil {
+			if err := b.serve(&workertest.Tally{}, worker.Config{}); err != nil {
 				t.Fatal(err)
 			}
 			if round > 0 && b.from.Checkpoint == 0 {
@@ -176,7 +176,7 @@ func TestBases(t *testing.T) {
 		if err := os.WriteFile(list, append(whole[:len(whole)-9], "whatever!"...), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.serve(&tally{}, worker.Config{}); err != nil {
+		if err := b.serve(&workertest.Tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		if b.from.Checkpoint != named[1].Name.Window {
@@ -187,14 +187,14 @@ func TestBases(t *testing.T) {
 			t.Errorf("the ledger names %v, want the new base and the one that is whole", now)
 		}
 
-		idle := func() error { return f.Run(&tally{}, worker.Config{}) }
+		idle := func() error { return f.Run(&workertest.Tally{}, worker.Config{}) }
 		if err := idle(); err == nil || !strings.Contains(err.Error(), "give --base") {
 			t.Errorf("without the store: %v, want a line that asks for it", err)
 		}
 		if err := os.RemoveAll(b.folder); err != nil {
 			t.Fatal(err)
 		}
-		err = b.serve(&tally{}, worker.Config{})
+		err = b.serve(&workertest.Tally{}, worker.Config{})
 		if err == nil || !strings.Contains(err.Error(), "none of its bases can be used") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("without any base: %v, want a line that says so", err)
 		}
@@ -204,9 +204,9 @@ func TestBases(t *testing.T) {
 // TestBaseBehindForgotten: a replay of what is left does not pass a window that forgets nodes, so bases of before it are not
 // named behind it. Then one of another state begins, and an audit proves what follows it.
 func TestBaseBehindForgotten(t *testing.T) {
-	onFake(t, func(t *testing.T, f *fixture) {
+	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) {
 		b := newBased(f)
-		models := replay.Models{Fresh: func() (replay.Engine, error) { return &tally{}, nil }}
+		models := replay.Models{Fresh: func() (replay.Engine, error) { return &workertest.Tally{}, nil }}
 		forgot := int64(-1)
 		sent := false
 		cfg := worker.Config{Models: models, Events: replay.Join(
@@ -220,7 +220,7 @@ func TestBaseBehindForgotten(t *testing.T) {
 		)}
 		b.purge = false // or nothing can be forgotten
 		for range 2 {
-			if err := b.serve(&tally{}, cfg); err != nil {
+			if err := b.serve(&workertest.Tally{}, cfg); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -233,7 +233,7 @@ func TestBaseBehindForgotten(t *testing.T) {
 		}
 		on := b.Config(worker.Config{Models: models})
 		on.Checkpoints.Restore = workertest.ReadTally
-		found, err := audit.Run(t.Context(), f.Client, &tally{}, on.Replay(), audit.From{Base: &named[0]}, nil)
+		found, err := audit.Run(t.Context(), f.Client, &workertest.Tally{}, on.Replay(), audit.From{Base: &named[0]}, nil)
 		if err != nil || found.Base != named[0].Name.String() || found.First != named[0].Name.Window {
 			t.Errorf("the audit from a base gives %+v (%v)", found, err)
 		}
@@ -242,18 +242,18 @@ func TestBaseBehindForgotten(t *testing.T) {
 
 // TestBaseOfNoLedger: a worker does not begin a graph again of which there is a base.
 func TestBaseOfNoLedger(t *testing.T) {
-	onFake(t, func(t *testing.T, f *fixture) {
+	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) {
 		b := newBased(f)
 		if err := b.store.Put(t.Context(), base.Name{Window: 7, Sum: strings.Repeat("ab", 32)}.String(), nil); err != nil {
 			t.Fatal(err)
 		}
-		checkGone(t, "beside a base", b.serve(&tally{}, worker.Config{}), "a base, base-")
+		workertest.CheckGone(t, "beside a base", b.serve(&workertest.Tally{}, worker.Config{}), "a base, base-")
 	})
 }
 
 // TestSlowStore: while a store takes no object, every window is served, and the base that waits is named once it does.
 func TestSlowStore(t *testing.T) {
-	onFake(t, func(t *testing.T, f *fixture) {
+	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) {
 		b := newBased(f)
 		closed := &closedStore{Store: b.store, open: make(chan struct{})}
 		cfg := worker.Config{Events: replay.On(func(s replay.Stepped) {
@@ -262,7 +262,7 @@ func TestSlowStore(t *testing.T) {
 			}
 		})}
 		b.store = closed
-		if err := b.serve(&tally{}, cfg); err != nil {
+		if err := b.serve(&workertest.Tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
 		b.checkOnce()
@@ -272,7 +272,7 @@ func TestSlowStore(t *testing.T) {
 // TestStandbyStores: where there is a standby it stores the base, under the name that the owner has computed of its own state. The owner
 // stores nothing and names it.
 func TestStandbyStores(t *testing.T) {
-	onFake(t, func(t *testing.T, f *fixture) {
+	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) {
 		b := newBased(f)
 		putting := func(s base.Store) worker.Config {
 			cfg := worker.Config{Policy: intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}}
@@ -283,9 +283,9 @@ func TestStandbyStores(t *testing.T) {
 			return cfg
 		}
 		var by [2]atomic.Int64
-		owner := f.StartWorker(&tally{}, putting(&countingStore{b.store, &by[0]}))
+		owner := f.StartWorker(&workertest.Tally{}, putting(&countingStore{b.store, &by[0]}))
 		<-owner.Took
-		standby := f.StartWorker(&tally{}, putting(&countingStore{b.store, &by[1]}))
+		standby := f.StartWorker(&workertest.Tally{}, putting(&countingStore{b.store, &by[1]}))
 		<-standby.Recovered
 		for sent := 0; ; sent += 10 {
 			n := f.Send(sent, sent+10)
@@ -311,7 +311,7 @@ func TestStandbyStores(t *testing.T) {
 // TestStoreAway: while the store does not answer, a worker with an empty ledger waits, and so does one that can begin from a base
 // alone. One whose ledger and inputs are whole begins without it.
 func TestStoreAway(t *testing.T) {
-	onFake(t, func(t *testing.T, f *fixture) {
+	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) {
 		b := newBased(f)
 		real := b.store
 		for round, purge := range []bool{false, true, true} {
@@ -325,7 +325,7 @@ func TestStoreAway(t *testing.T) {
 					t.Errorf("round %d: it says %q", round, w.For)
 				}
 			})
-			if err := b.serve(&tally{}, worker.Config{Events: events}); err != nil {
+			if err := b.serve(&workertest.Tally{}, worker.Config{Events: events}); err != nil {
 				t.Fatalf("round %d: %v", round, err)
 			}
 			if (waits > 0) != (round != 1) {
@@ -398,7 +398,7 @@ func (s *closedStore) Put(ctx context.Context, name string, b []byte) error {
 // TestSecondClusterLeavesBases: a graph of the same prefix on another cluster, and one that begins again on the same, write their
 // bases beside those that are there and delete none of them. A ledger that names bases in another one's folder begins from them.
 func TestSecondClusterLeavesBases(t *testing.T) {
-	onFake(t, func(t *testing.T, f *fixture) {
+	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) {
 		b := newBased(f)
 		theirs := base.Owner{Cluster: "production", Topic: "1", Ledger: f.Names.Ledger}
 		if err := theirs.Own(t.Context(), b.store); err != nil {
@@ -413,7 +413,7 @@ func TestSecondClusterLeavesBases(t *testing.T) {
 		put(1)
 		put(2)
 		for range 3 {
-			if err := b.serve(&tally{}, worker.Config{}); err != nil {
+			if err := b.serve(&workertest.Tally{}, worker.Config{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -435,16 +435,16 @@ func TestSecondClusterLeavesBases(t *testing.T) {
 // TestCopiedLedgerReadsBases: a ledger that is a copy of another's begins from the bases that it names in that one's folder, and
 // writes its own beside.
 func TestCopiedLedgerReadsBases(t *testing.T) {
-	onFake(t, func(t *testing.T, f *fixture) {
+	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) {
 		b := newBased(f)
-		if err := b.serve(&tally{}, worker.Config{}); err != nil {
+		if err := b.serve(&workertest.Tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		named, objects := b.stored()
 		if err := (base.Owner{Cluster: "other", Topic: "1"}).Own(t.Context(), b.store); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.serve(&tally{}, worker.Config{}); err != nil {
+		if err := b.serve(&workertest.Tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		now, left := b.stored()
@@ -457,10 +457,10 @@ func TestCopiedLedgerReadsBases(t *testing.T) {
 
 // TestLostBaseIsStoredAnew: while a graph is quiet, a base that is lost is stored anew without any event.
 func TestLostBaseIsStoredAnew(t *testing.T) {
-	onFake(t, func(t *testing.T, f *fixture) {
+	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) {
 		b := newBased(f)
 		b.purge = false
-		if err := b.serve(&tally{}, worker.Config{}); err != nil {
+		if err := b.serve(&workertest.Tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		before, objects := b.stored()
@@ -482,9 +482,9 @@ func TestLostBaseIsStoredAnew(t *testing.T) {
 				}
 			}),
 		)})
-		cfg.Session, cfg.Checkpoints.Bases.Every = session, time.Minute
+		cfg.Session, cfg.Checkpoints.Bases.Every = workertest.Session, time.Minute
 		cfg.Checkpoints.Dir, cfg.Checkpoints.Restore = t.TempDir(), workertest.ReadTally
-		if err := worker.Run(ctx, f.Client, &tally{}, cfg); err != nil {
+		if err := worker.Run(ctx, f.Client, &workertest.Tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
 		named, _ := b.stored()

@@ -1,4 +1,4 @@
-package worker_test
+package replay_test
 
 import (
 	"fmt"
@@ -192,7 +192,7 @@ func checkGapAudit(f *fixture, behind, before string, served int) {
 		}
 	}
 	restore := f.Config(worker.Config{Checkpoints: replay.Checkpoints{Restore: workertest.ReadTally}})
-	_, err := auditOf(f, &tally{}, restore)
+	_, err := f.Audit(&tally{}, restore)
 	workertest.CheckLine(t, "an audit without a checkpoint", err, "behind a gap", fmt.Sprintf("with one before window %d or a later one", served+1))
 	proved, err := audit.Run(t.Context(), f.Client, nil, restore.Replay(), audit.From{Checkpoint: behind}, nil)
 	if err != nil {
@@ -261,7 +261,7 @@ func TestEmptyLedgerGoesOnFromACheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := f.Send(60, 120)
-		checkGone(t, "a worker with an empty ledger", f.Run(&tally{}, kept), "a checkpoint of its first 10 windows", "gvbll rebase --accept-gap")
+		workertest.CheckGone(t, "a worker with an empty ledger", f.Run(&tally{}, kept), "a checkpoint of its first 10 windows", "gvbll rebase --accept-gap")
 		_, err = worker.AcceptGap(t.Context(), f.Client, &tally{}, f.Config(worker.Config{Checkpoints: replay.Checkpoints{
 			Dir: t.TempDir(), Restore: workertest.ReadTally,
 		}}), "")

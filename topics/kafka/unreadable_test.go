@@ -1,4 +1,4 @@
-package worker_test
+package kafka_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/worker/workertest"
 )
 
 // attributesAt is where the part of a batch begins that its producer writes and its CRC covers.
@@ -23,7 +24,7 @@ const attributesAt = 21
 
 // sendWithJunk produces two node events in one batch that is compressed with gzip and has
 // junk behind its end, as some producers send it and brokers store it. It returns the batch.
-func sendWithJunk(f *fixture) []byte {
+func sendWithJunk(f *workertest.Fixture) []byte {
 	f.T.Helper()
 	value := wire.AppendNode(nil, &event.Node{ID: event.ID{Num: -1}, Dense: []float32{1, 2}})
 	set := protocol.RecordSet{
@@ -54,7 +55,7 @@ func sendWithJunk(f *fixture) []byte {
 // dead letter with the batch's bytes, which the ledger counts; a worker that replays the
 // ledger and an audit find the same.
 func TestUnreadableBatch(t *testing.T) {
-	onBrokers(t, func(t *testing.T, f *fixture) {
+	workertest.OnBrokers(t, func(t *testing.T, f *workertest.Fixture) {
 		// As in topics that others create: the broker keeps batches as they come.
 		f.DeleteTopic(f.Names.Nodes)
 		kept := map[string]string{"compression.type": "producer"}
@@ -64,7 +65,7 @@ func TestUnreadableBatch(t *testing.T) {
 		f.Send(0, 30)
 		batch := sendWithJunk(f)
 		f.Send(30, 60)
-		if err := f.Run(&tally{}, worker.Config{}); err != nil {
+		if err := f.Run(&workertest.Tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		f.CheckOutputs(60, 3)
@@ -86,11 +87,11 @@ func TestUnreadableBatch(t *testing.T) {
 			t.Errorf("%d dead letters have the reason %s, want 1", found, event.UnreadableBatch)
 		}
 		f.Send(60, 70)
-		if err := f.Run(&tally{}, worker.Config{}); err != nil {
+		if err := f.Run(&workertest.Tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		f.CheckOutputs(70, 4)
-		got, err := auditOf(f, &tally{}, worker.Config{})
+		got, err := f.Audit(&workertest.Tally{}, worker.Config{})
 		if err != nil || got.DeadLetters != 4 {
 			t.Errorf("audited %+v, error %v, want 4 dead letters and none", got, err)
 		}

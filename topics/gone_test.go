@@ -1,9 +1,7 @@
-package worker_test
+package topics_test
 
 import (
-	"errors"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,40 +13,25 @@ import (
 	"github.com/gvbll/gvbll/topics/worker/workertest"
 )
 
-// checkGone checks that an error is one line that says what was found of an earlier ledger.
-func checkGone(t *testing.T, doing string, err error, found ...string) {
-	t.Helper()
-	var gone *topics.GoneError
-	if !errors.As(err, &gone) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "--begin-again") {
-		t.Errorf("%s: error %v, want a GoneError of one line with the remedy", doing, err)
-		return
-	}
-	for _, what := range found {
-		if !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: error %v, want one that names %q", doing, err, what)
-		}
-	}
-}
-
 // TestLedgerGone: the ledger was deleted, or created anew without its records. No worker begins
 // another one beside the predictions of the first, and the topic is not created. With BeginAgain
 // it is meant, and every node is predicted once more.
 func TestLedgerGone(t *testing.T) {
-	onBrokers(t, func(t *testing.T, f *fixture) {
+	workertest.OnBrokers(t, func(t *testing.T, f *workertest.Fixture) {
 		f.Send(0, 50)
-		if err := f.Run(&tally{}, worker.Config{}); err != nil {
+		if err := f.Run(&workertest.Tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		f.DeleteTopic(f.Names.Ledger)
 		_, err := topics.Create(t.Context(), f.Client, f.Names, topics.Layout{Partitions: 3, Replication: 1})
-		checkGone(t, "creating topics", err, "predictions in "+f.Names.Predictions)
+		workertest.CheckGone(t, "creating topics", err, "predictions in "+f.Names.Predictions)
 		if missing, err := topics.Missing(t.Context(), f.Client, f.Names); err != nil || len(missing) != 1 {
 			t.Errorf("the topics %v are missing, error %v, want the ledger and none", missing, err)
 		}
-		checkGone(t, "a worker without a ledger", f.Run(&tally{}, worker.Config{}), "predictions in "+f.Names.Predictions)
+		workertest.CheckGone(t, "a worker without a ledger", f.Run(&workertest.Tally{}, worker.Config{}), "predictions in "+f.Names.Predictions)
 		f.CreateTopic(f.Names.Ledger, 1)
-		checkGone(t, "a worker with an empty ledger", f.Run(&tally{}, worker.Config{}), "predictions in "+f.Names.Predictions)
-		if err := f.Run(&tally{}, worker.Config{BeginAgain: true}); err != nil {
+		workertest.CheckGone(t, "a worker with an empty ledger", f.Run(&workertest.Tally{}, worker.Config{}), "predictions in "+f.Names.Predictions)
+		if err := f.Run(&workertest.Tally{}, worker.Config{BeginAgain: true}); err != nil {
 			t.Fatal(err)
 		}
 		f.Fence()
@@ -56,7 +39,7 @@ func TestLedgerGone(t *testing.T) {
 			t.Errorf("%d predictions after the graph has begun again, want 100", n)
 		}
 		f.Send(50, 60)
-		if err := f.Run(&tally{}, worker.Config{BeginAgain: true}); err != nil {
+		if err := f.Run(&workertest.Tally{}, worker.Config{BeginAgain: true}); err != nil {
 			t.Errorf("BeginAgain with a ledger: %v, want no error", err)
 		}
 		if n := f.Count(f.Names.Predictions); n != 110 {
@@ -68,17 +51,17 @@ func TestLedgerGone(t *testing.T) {
 // TestLedgerGoneBesideOffsets: of the graph there are only the offsets that the group has
 // committed, or only a checkpoint.
 func TestLedgerGoneBesideOffsets(t *testing.T) {
-	onFake(t, func(t *testing.T, f *fixture) {
+	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) {
 		dir := t.TempDir()
 		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: workertest.ReadTally}}
 		f.Send(0, 50)
-		if err := f.Run(&tally{}, kept); err != nil {
+		if err := f.Run(&workertest.Tally{}, kept); err != nil {
 			t.Fatal(err)
 		}
 		f.DeleteTopic(f.Names.Ledger)
 		f.DeleteTopic(f.Names.Predictions)
 		_, err := topics.Create(t.Context(), f.Client, f.Names, topics.Layout{Partitions: 3, Replication: 1})
-		checkGone(t, "beside group offsets", err, "group "+f.Names.Ledger, f.Names.Nodes)
+		workertest.CheckGone(t, "beside group offsets", err, "group "+f.Names.Ledger, f.Names.Nodes)
 
 		admin := f.Admin()
 		res, err := admin.DeleteGroups(t.Context(), &kafkago.DeleteGroupsRequest{GroupIDs: []string{f.Names.Ledger}})
@@ -93,7 +76,7 @@ func TestLedgerGoneBesideOffsets(t *testing.T) {
 		}
 		var restored closedEngines
 		kept.Checkpoints.Restore = restored.read
-		checkGone(t, "beside a checkpoint", f.Run(&tally{}, kept), "a checkpoint of its first", dir)
+		workertest.CheckGone(t, "beside a checkpoint", f.Run(&workertest.Tally{}, kept), "a checkpoint of its first", dir)
 		if restored.open != 0 || restored.all == 0 {
 			t.Errorf("%d of %d engines that were read from checkpoints are open, want none", restored.open, restored.all)
 		}
@@ -109,12 +92,12 @@ func (c *closedEngines) read(r io.ReaderAt, size int64, folder string) (replay.K
 		return nil, nil, err
 	}
 	c.all, c.open = c.all+1, c.open+1
-	return &closable{e.(*tally), c}, meta, nil
+	return &closable{e.(*workertest.Tally), c}, meta, nil
 }
 
 // closable is a tally with something outside of memory.
 type closable struct {
-	*tally
+	*workertest.Tally
 	count *closedEngines
 }
 
@@ -126,9 +109,9 @@ func (e *closable) Close() error {
 // TestFirstTransactionIsSeenInPart: a standby starts while the owner's first transaction is
 // being committed, and sees its predictions before its ledger record. It waits for that.
 func TestFirstTransactionIsSeenInPart(t *testing.T) {
-	onBrokers(t, func(t *testing.T, f *fixture) {
+	workertest.OnBrokers(t, func(t *testing.T, f *workertest.Fixture) {
 		f.Send(0, 20)
-		first := f.StartWorker(&tally{}, worker.Config{})
+		first := f.StartWorker(&workertest.Tally{}, worker.Config{})
 		for range 5 {
 			if err := topics.CheckLedger(t.Context(), f.Client, f.Names); err != nil {
 				t.Fatal(err)
