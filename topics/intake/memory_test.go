@@ -153,3 +153,26 @@ func TestFetchesOfSmallRecords(t *testing.T) {
 		t.Errorf("after an empty block %d bytes are asked for, want %d", got, bytesOf(3))
 	}
 }
+
+// TestFullOfBytes: a topic of few records that take much is not fetched beyond maxHeldBytes, and is again once they are released.
+func TestFullOfBytes(t *testing.T) {
+	r := newRepeater(4)
+	in := &r.Nodes
+	for _, bytes := range []int{10 * maxHeldBytes, maxHeldBytes / 100} { // at once, and one by one
+		var blocks []*block[event.Node]
+		for !in.full() {
+			b := &block[event.Node]{left: 1, bytes: bytes}
+			in.bytes += b.bytes
+			blocks = append(blocks, b)
+		}
+		if want := max(1, maxHeldBytes/bytes+1); len(blocks) != want {
+			t.Errorf("%d blocks of %d bytes are held, want %d", len(blocks), bytes, want)
+		}
+		for _, b := range blocks {
+			in.free(b, 1)
+		}
+		if in.full() || in.bytes != 0 {
+			t.Errorf("%d bytes are held of blocks that are released", in.bytes)
+		}
+	}
+}

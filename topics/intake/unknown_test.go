@@ -95,3 +95,15 @@ func TestNamesFarBeyondTheBound(t *testing.T) {
 		})
 	}
 }
+
+// TestLongNames: names of up to a megabyte are none, at once and one by one.
+func TestLongNames(t *testing.T) {
+	var u unknownFields
+	for n := range 1000 {
+		u.note(fmt.Appendf(nil, "%0*d", maxFieldName+1+n*n, n), n)
+	}
+	u.note(make([]byte, 1<<20), 1000)
+	if c := u.counts[otherFields]; len(u.counts) != 1 || c == nil || c.records != 1001 {
+		t.Errorf("%d names are told apart, want none", len(u.counts))
+	}
+}

@@ -267,6 +267,9 @@ func TestBounds(t *testing.T) {
 		if r != nil {
 			s.Adopt(r)
 		}
+		if s.size > maxOfWindow {
+			t.Fatalf("schemas of %d bytes are new in a window", s.size)
+		}
 		if id%4 == 0 {
 			s.TakeFresh()
 		}

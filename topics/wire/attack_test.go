@@ -168,3 +168,24 @@ func TestAllocationsAreProportional(t *testing.T) {
 		t.Logf("%.30q… of %d bytes, reason %q: %.1f bytes allocated per byte", o.Value, len(o.Value), reason, float64(got)/float64(len(o.Value)))
 	}
 }
+
+// TestLongKeys: a name of an attribute, a key and a dead letter's own key that are far beyond their bounds are refused or cut, by one
+// byte and by a megabyte.
+func TestLongKeys(t *testing.T) {
+	for _, more := range []int{1, 1 << 20} {
+		long := strings.Repeat("n", maxAttributeName+more)
+		var d Decoder
+		if reason, detail := d.Node(jsonRecord(`{"id":1,"features":{"`+long+`":1}}`), new(event.Node)); reason != event.Undecodable {
+			t.Errorf("a name of %d bytes: %q (%s)", len(long), reason, detail)
+		}
+		key := strings.Repeat("k", maxKey+more)
+		value := append([]byte{0x81, 0xdb, byte(len(key) >> 24), byte(len(key) >> 16), byte(len(key) >> 8), byte(len(key))}, key...)
+		if reason, detail := d.Node(record(append(value, 1)), new(event.Node)); reason != event.Undecodable {
+			t.Errorf("a key of %d bytes: %q (%s)", len(key), reason, detail)
+		}
+		letter := event.Refusal{Origin: &event.Origin{Key: make([]byte, maxLetterKey+more)}}
+		if got := len(LetterKey(&letter)); got != maxLetterKey {
+			t.Errorf("a dead letter has a key of %d bytes, want %d", got, maxLetterKey)
+		}
+	}
+}
