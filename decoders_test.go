@@ -18,6 +18,7 @@ var unfuzzed = map[string]string{
 	"cmd/gvbll/flags":   "texts of the command line and of its file, which are the operator's",
 	"cmd/gvbll/service": "FuzzNode of topics/wire",
 	"topics/worker":     "parts of a base, from files whose checksums package base has compared",
+	"pipeline":          "FuzzRestore of pipeline/snapshots",
 	"pipeline/serve":    "rows that this program has written, compared with their checksums before",
 }
 

@@ -70,7 +70,7 @@ const hues = 4
 // table have them too.
 var ofName = map[string]string{
 	"served": "served", "gvbll": "served", "pool": "served", "online": "online",
-	"static": "static", byChance: "by-chance",
+	"static": "static", byChance: "by-chance", "what serves": "served", "the model as trained": "static",
 }
 
 // byChance is the name of the chance level of an ECE.

@@ -637,7 +637,7 @@ func TestPictures(t *testing.T) {
 	text := s.get("/").Body.String()
 	for want, count := range map[string]int{
 		"<svg viewBox": 8, `<text class="title" x="44" y="13">accuracy`: 2, `<text class="title" x="44" y="13">NLL, nats`: 1, `<text class="title" x="44" y="13">ECE`: 1,
-		"how many of 30": 3, `<polyline class="ideal"`: 3, `<polyline class="online"`: 3, `<polyline class="static"`: 3, `<li class="static"><span>static`: 1,
+		"how many of 30": 3, `<polyline class="ideal"`: 3, `<polyline class="online"`: 3, `<polyline class="static"`: 4, `<li class="static"><span>static`: 1,
 	} {
 		if n := strings.Count(text, want); n != count {
 			t.Errorf("the page has %q %d times, want %d", want, n, count)

@@ -3,7 +3,6 @@ package page
 import (
 	"fmt"
 	"net/url"
-	"strconv"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -22,19 +21,18 @@ func idsOf(text string, query url.Values) ([]event.ID, *problem) {
 	if p != nil {
 		return nil, p
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	integer := err == nil && strconv.FormatInt(n, 10) == text
+	ids := event.IDsOf(text) // the string last
 	switch {
-	case given && kind == "integer" && integer:
-		return []event.ID{{Num: n}}, nil
-	case given && kind == "integer":
+	case !given:
+		return ids, nil
+	case kind == "integer" && len(ids) > 1:
+		return ids[:1], nil
+	case kind == "integer":
 		return nil, badParameter.because(fmt.Sprintf("id: %.40q is not a 64-bit integer", text))
-	case given && kind != "string":
-		return nil, badParameter.because(fmt.Sprintf("type: %.40q is neither integer nor string", kind))
-	case integer && !given:
-		return []event.ID{{Num: n}, {Str: text}}, nil
+	case kind == "string":
+		return ids[len(ids)-1:], nil
 	}
-	return []event.ID{{Str: text}}, nil
+	return nil, badParameter.because(fmt.Sprintf("type: %.40q is neither integer nor string", kind))
 }
 
 // parameter returns a query parameter that may be given once at most.

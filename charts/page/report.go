@@ -20,6 +20,7 @@ type Report struct {
 	Made    time.Time
 	Periods []Period // consecutive, at least one
 	Events  []Event  // what happened, in order
+	Why     []string // what moved the newest predictions, in words; nil where none says
 }
 
 // Event is something that happened once, such as a promotion.

@@ -60,7 +60,7 @@ func (c backtestCmd) check(g flags.Given) error {
 	if c.Model != "" && c.Data.Data == "" {
 		return flags.Usagef("--model %s: it has nothing to be tested on: give --data, too", c.Model)
 	}
-	err := errors.Join(c.Data.Check(g), c.Engine.Check(g, c.Train.Head), flags.CheckOutput("--picture", c.Picture),
+	err := errors.Join(c.Data.Check(g), c.Train.check(), c.Engine.Check(g, c.Train.Head), flags.CheckOutput("--picture", c.Picture),
 		flags.CheckOutput("--predictions", c.Tables.Predictions), flags.CheckOutput("--rows", c.Tables.Rows))
 	if err == nil && c.Capacity.Count > 0 && c.Data.Data == "" {
 		err = flags.Usagef("--capacity %s: the synthetic graph has no times: give --data", c.Capacity)

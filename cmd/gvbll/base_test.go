@@ -79,7 +79,7 @@ func testBase(t *testing.T, sh *shell) {
 		t.Errorf("%d predictions of %d nodes", got, g.sent)
 	}
 	text := looks()
-	if !strings.Contains(text, "base     base-") && !strings.Contains(text, "base   ") || !strings.Contains(text, g.names.Nodes+"/0 from offset ") {
+	if said := unfolded(text); !strings.Contains(said, "base base-") || !strings.Contains(said, g.names.Nodes+"/0 from offset ") {
 		t.Errorf("status does not say what is needed:\n%s", text)
 	}
 
@@ -118,7 +118,7 @@ func testBase(t *testing.T, sh *shell) {
 	}
 	folder := filepath.Join(bases, g.names.Ledger)
 	must(t, os.Remove(filepath.Join(folder, newest().Bases[0].Name.String())))
-	if out := looks("--base", bases); !strings.Contains(out, "bases that the ledger names are missing or damaged") {
+	if out := unfolded(looks("--base", bases)); !strings.Contains(out, "bases that the ledger names are missing or damaged") {
 		t.Errorf("status finds no base missing:\n%s", out)
 	}
 	must(t, os.WriteFile(filepath.Join(folder, "owner"), []byte(`{"cluster":"x","topic":"y","ledger":"gvbll.ledger"}`), 0o600))

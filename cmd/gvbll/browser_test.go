@@ -162,6 +162,9 @@ func TestLivePage(t *testing.T) {
 		}
 	}
 	b.picture(t, "page-light.png")
+	b.do(t, chromedp.EmulateViewport(1120, 650)) // README has what is seen first
+	b.pictureOf(t, "page-first.png", chromedp.CaptureScreenshot())
+	b.do(t, chromedp.EmulateViewport(1400, 900))
 
 	// The weights of the pool are the API's, each with a bar of its size.
 	var learned struct {
@@ -218,8 +221,14 @@ func TestLivePage(t *testing.T) {
 	b.do(t, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile), chromedp.Reload())
 	value[int](t, b, loaded)
 	b.fits(t, "the page")
-	if below := value[float64](t, b, `document.querySelector("#healthy").parentElement.getBoundingClientRect().bottom`); below > 844 {
+	below := value[float64](t, b, `Math.max(...[...document.querySelectorAll(".questions p")].map(p => p.getBoundingClientRect().bottom))`)
+	if below > 844 {
 		t.Errorf("on a phone the three answers end %v pixels below the top, want them on the first screen", below)
+	}
+	for _, chart := range value[[][2]float64](t, b, `[...document.querySelectorAll(".questions svg")].map(c => c.getBoundingClientRect()).map(r => [r.top, r.width])`) {
+		if chart[0] < below || chart[1] < 340 {
+			t.Errorf("on a phone a chart of the answers begins at %v and is %v wide, want it below %v, as wide as the page", chart[0], chart[1], below)
+		}
 	}
 	b.picture(t, "page-phone.png")
 
@@ -386,11 +395,16 @@ func TestWorkerPage(t *testing.T) {
 // picture saves a screenshot in the folder that GVBLL_SCREENSHOTS names, if it is set.
 func (b *browser) picture(t *testing.T, name string) {
 	t.Helper()
+	b.pictureOf(t, name, chromedp.FullScreenshot(100))
+}
+
+func (b *browser) pictureOf(t *testing.T, name string, taken chromedp.Action[[]byte]) {
+	t.Helper()
 	dir := os.Getenv("GVBLL_SCREENSHOTS")
 	if dir == "" {
 		return
 	}
-	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	png, err := chromedp.Run(b.ctx, taken)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, name), png, 0o644))
 }

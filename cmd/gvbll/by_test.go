@@ -67,7 +67,7 @@ func testBy(t *testing.T, sh *shell) {
 		t.Errorf("status has of shifts %+v, want one of age, which half of the nodes lack", shifts)
 	}
 	_, text, _ := g.command("status")
-	if !regexp.MustCompile(`by plan +labels +accuracy +NLL +ECE +by chance up to +AUC +coverage +acted on, right +caught`).MatchString(text) {
+	if !regexp.MustCompile(`by plan +labels +acc. +NLL +ECE +chance +AUC +cover +right +caught`).MatchString(text) {
 		t.Errorf("status prints\n%s", text)
 	}
 	report := filepath.Join(t.TempDir(), "report.html")

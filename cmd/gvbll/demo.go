@@ -64,7 +64,7 @@ func (demoCmd) Help() string {
 }
 
 func (d demoCmd) check(g flags.Given) error {
-	if err := errors.Join(checkRate(d.Rate), d.Data.Check(g), d.Engine.Check(g, d.Train.Head)); err != nil {
+	if err := errors.Join(checkRate(d.Rate), d.Train.check(), d.Data.Check(g), d.Engine.Check(g, d.Train.Head)); err != nil {
 		return err
 	}
 	return g.Check(

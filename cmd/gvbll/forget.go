@@ -11,7 +11,6 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
-	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
@@ -49,10 +48,7 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 		if text == "" {
 			return flags.Usagef("an empty id names no node")
 		}
-		ids = append(ids, event.ID{Str: text})
-		if n, ok := spelling.Integer(text); ok {
-			ids = append(ids, event.ID{Num: n})
-		}
+		ids = append(ids, event.IDsOf(text)...)
 	}
 	if len(ids) > maxForgotten {
 		return flags.Usagef("%d ids in one command: give %d at most, and the others in another", len(ids), maxForgotten)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,11 +57,18 @@ func testReasons(t *testing.T, sh *shell) {
 		t.Errorf("the audit found %+v, want every window proved", found)
 	}
 	_, text, _ := g.command("tail", "--no-follow")
-	if n := strings.Count(text, "  act  why fraud: "); n != explained {
+	if n := strings.Count(text, "\n  why fraud: "); n != explained {
 		t.Errorf("tail says %d times why, want %d:\n%s", n, explained, text)
 	}
+	report := filepath.Join(t.TempDir(), "report.html")
+	g.command("report", "--out", report)
+	if html, err := os.ReadFile(report); err != nil || !strings.Contains(string(html), "<p>what moved the newest predictions most: ") {
+		t.Errorf("the report does not say what moved predictions: %v", err)
+	}
 	_, text, _ = g.command("status")
-	if want := "predictions with reasons"; !strings.Contains(text, want) {
-		t.Errorf("status does not say %q:\n%s", want, text)
+	for _, want := range []string{"predictions with reasons", "what moved the newest predictions most: ", "why fraud: "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("status does not say %q:\n%s", want, text)
+		}
 	}
 }

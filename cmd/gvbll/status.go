@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
@@ -51,15 +52,7 @@ func (c statusCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		err = st.PrintJSON(p.Out)
-	} else {
-		err = st.Print(p.Out)
-	}
-	if err == nil && len(st.Wrong) > 0 {
-		err = errors.New("something is wrong: " + st.Wrong[0].What)
-	}
-	return err
+	return c.print(p, st)
 }
 
 // cells prints the status of a graph of several cells.
@@ -70,13 +63,24 @@ func (c statusCmd) cells(ctx context.Context, p flags.Process, g look.Graph) err
 	if err != nil {
 		return err
 	}
+	return c.print(p, st)
+}
+
+// print prints a status, and returns an error if something is wrong.
+func (c statusCmd) print(p flags.Process, st interface {
+	Print(out io.Writer) error
+	Worst() string // of what is wrong, "" for nothing
+},
+) error {
+	wrong := st.Worst()
 	if c.JSON {
-		err = flags.PrintJSON(p.Out, st)
-	} else {
-		err = st.Print(p.Out)
+		if err := flags.PrintJSON(p.Out, st); err != nil || wrong == "" {
+			return err
+		}
+		return errors.New("something is wrong: " + wrong)
 	}
-	if wrong := st.Wrong(); err == nil && wrong != "" {
-		err = errors.New("something is wrong: " + wrong)
+	if err := st.Print(p.Out); err != nil || wrong == "" {
+		return err
 	}
-	return err
+	return errors.New("something is wrong: see above")
 }

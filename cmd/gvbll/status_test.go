@@ -49,7 +49,7 @@ func testStatus(t *testing.T, sh *shell) {
 		}
 	}
 
-	if code, out, errs := g.command("status"); code != exitFailed || !strings.Contains(out, "wrong: topics are missing: ") || !strings.Contains(errs, "topics are missing") || !strings.Contains(out, "docs/runbook.md#gvbllnoowner") {
+	if code, out, errs := g.command("status"); code != exitFailed || !strings.Contains(out, "wrong: topics are missing: ") || !strings.Contains(errs, "something is wrong") || !strings.Contains(out, "docs/runbook.md#gvbllnoowner") {
 		t.Errorf("without topics: exit code %d: %s%s", code, out, errs)
 	}
 	sh.gvbll("topics", "--create", "--partitions", "2", "--brokers", sh.addr)
@@ -117,15 +117,18 @@ func TestStatusOfCutInput(t *testing.T) {
 		g.awaitLearned()
 		stop()
 		g.replace(g.names.Nodes, nil)
-		if _, out, _ := g.command("status"); !strings.Contains(out, g.names.Nodes+" partition 0 has offsets 0 to 0, but ") {
+		if _, out, _ := g.command("status"); !strings.Contains(unfolded(out), g.names.Nodes+" partition 0 has offsets 0 to 0, but ") {
 			t.Errorf("the status of a graph whose input is cut: %s", out)
 		}
 		g.replace(g.names.Ledger, nil)
-		if _, out, _ := g.command("status"); !strings.Contains(out, "is empty or missing, but there are predictions") {
+		if _, out, _ := g.command("status"); !strings.Contains(unfolded(out), "is empty or missing, but there are predictions") {
 			t.Errorf("the status of a graph whose ledger is gone: %s", out)
 		}
 	})
 }
+
+// unfolded returns what a command prints without the ends of lines.
+func unfolded(out string) string { return strings.Join(strings.Fields(out), " ") }
 
 // near reports whether two scores are equal but for the ledger's single precision.
 func near(a, b float64) bool { return a-b < 1e-5 && b-a < 1e-5 }

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -138,16 +137,15 @@ func (t *tailed) print(ctx context.Context, r *kafka.Record) error {
 	if err := wire.DecodePrediction(r.Value, &p); err != nil {
 		return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
 	}
-	line := look.TailLine(&p)
-	if t.cmd.JSON {
-		if err := t.classes.name(ctx, &p); err != nil {
-			return err
-		}
-		line = strings.TrimSuffix(string(wire.JSON.AppendPrediction(nil, &p)), "}")
-		line += fmt.Sprintf(`,"partition":%d,"offset":%d,"published":%d}`, r.Partition, r.Offset, r.Time.UnixMilli())
-	}
 	t.printed++
-	_, err := fmt.Fprintln(t.w, line)
+	if !t.cmd.JSON {
+		return look.PrintTail(t.w, &p)
+	}
+	if err := t.classes.name(ctx, &p); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(t.w, "%s,\"partition\":%d,\"offset\":%d,\"published\":%d}\n",
+		bytes.TrimSuffix(wire.JSON.AppendPrediction(nil, &p), []byte("}")), r.Partition, r.Offset, r.Time.UnixMilli())
 	return err
 }
 

@@ -78,7 +78,28 @@ var modelHelp = flags.Texts{
 		"paper's head.",
 }
 
+// check refuses values out of range: 0 would be the default.
+func (f modelFlags) check() error {
+	if f.Epochs < 1 {
+		return flags.Usagef("--epochs %d: give at least 1", f.Epochs)
+	}
+	return nil
+}
+
 func (f trainFlags) check(g flags.Given) error {
+	switch {
+	case !(f.LearningRate > 0):
+		return flags.Usagef("--learning-rate %v: give a positive number, such as 0.01", f.LearningRate)
+	case !(f.Dropout >= 0 && f.Dropout < 1):
+		return flags.Usagef("--dropout %v: give a share below 1, such as 0.5, or 0 for none", f.Dropout)
+	case f.Samples < 1:
+		return flags.Usagef("--samples %d: give at least 1", f.Samples)
+	case slices.ContainsFunc(f.Hidden, func(width int) bool { return width < 1 }):
+		return flags.Usagef("--hidden %v: give a width of at least 1 for each layer, such as 64,32", f.Hidden)
+	}
+	if err := f.modelFlags.check(); err != nil {
+		return err
+	}
 	return g.Check(
 		flags.NoEffect(f.Encoder != string(gnn.KindGAT), "no effect without --encoder gat: leave it out", "heads"),
 		flags.NoEffect(f.Weights != "", "no effect on --weights, an encoder that is trained already: leave it out",

@@ -38,6 +38,14 @@ func (id ID) String() string {
 	return strconv.FormatInt(id.Num, 10)
 }
 
+// IDsOf returns the ids that a text may stand for: the integer first, where it is written as integers are, and the string.
+func IDsOf(text string) []ID {
+	if n, ok := spelling.Integer(text); ok {
+		return []ID{{Num: n}, {Str: text}}
+	}
+	return []ID{{Str: text}}
+}
+
 // MarshalJSON returns the string or the integer.
 func (id ID) MarshalJSON() ([]byte, error) {
 	if id.Str != "" {

@@ -70,8 +70,8 @@ func DeclareReasoning(l *setting.List, text, acting *string) {
 	})
 }
 
-// reasoned counts the predictions with reasons.
-var reasoned = figure.New(figure.Figure{
+// Reasoned counts the predictions with reasons.
+var Reasoned = figure.New(figure.Figure{
 	Name: "reasons_total", Help: "Predictions served with reasons (--reasons).", Words: "predictions with reasons",
 	Advice: "Each costs some tens of predictions: give `N,acted`, or a probability.",
 })
@@ -226,7 +226,7 @@ func (r *reasoner) served(x *serve.Entered) {
 		}
 		if p := &x.Out.Predictions[i]; r.wants(p) {
 			r.try(cmp.Or(r.updates[a.Number], accepted[0]), p)
-			x.Out.Figures.Count(reasoned, 1)
+			x.Out.Figures.Count(Reasoned, 1)
 		}
 		accepted = accepted[1:]
 		if len(r.tried) >= atOnce {

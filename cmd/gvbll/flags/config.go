@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -28,7 +29,14 @@ type configFile struct {
 // maxConfig is the largest size of the file in bytes.
 const maxConfig = 1 << 20
 
-func loadConfig(r io.Reader, p Process) (kong.Resolver, error) {
+func loadConfig(r io.Reader, p Process) (_ kong.Resolver, err error) {
+	if file, is := r.(*os.File); is {
+		defer func() {
+			if err != nil {
+				err = fmt.Errorf("--config %s: %w", file.Name(), err)
+			}
+		}()
+	}
 	b, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -126,6 +127,12 @@ func (f Security) Config(brokers []string, p Process) (kafka.Config, error) {
 	}
 	if err := f.check(); err != nil {
 		return cfg, err
+	}
+	for _, at := range brokers {
+		_, port, err := net.SplitHostPort(at)
+		if _, wrong := strconv.ParseUint(port, 10, 16); strings.Contains(at, "/") || err == nil && wrong != nil {
+			return cfg, Usagef("--brokers %s: give addresses as host:port, such as kafka-1:9092", at)
+		}
 	}
 	var err error
 	if f.TLS {

@@ -3,6 +3,7 @@ package flags
 import (
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"time"
 
@@ -39,6 +40,9 @@ var graphHelp = Texts{
 func (f Graph) Check(g Given) error {
 	if f.Workers < 1 {
 		return Usagef("--workers %d: give at least 1", f.Workers)
+	}
+	if i, err := os.Stat(f.State.StateDir); err == nil && !i.IsDir() {
+		return Usagef("--state-dir %s: it is a file: give a folder", f.State.StateDir)
 	}
 	if err := f.Engine.Check(g, ""); err != nil {
 		return err

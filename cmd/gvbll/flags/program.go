@@ -176,7 +176,7 @@ func (c Program) Run(ctx context.Context, args []string, p Process) int {
 
 // oneLine returns the text of an error without line ends, which joined errors and those of YAML have.
 func oneLine(err error) string {
-	return strings.NewReplacer(":\n  ", ": ", "\n", "; ").Replace(err.Error())
+	return strings.NewReplacer(":\n  ", ": ", "\n", "; ", ` but got "EOL" (<EOL>)`, " behind it").Replace(err.Error())
 }
 
 // usualForms rewrites command lines that work with many programs, no arguments, 'help

@@ -39,20 +39,19 @@ func askedOf(p *page.Period) *asked {
 	return a
 }
 
-// chosen says how labels depend on predictions, "" if none was asked for.
-func (p *statusPeriod) chosen() string {
+// chosen says how labels depend on predictions, nothing if none was asked for. How many were is among the figures.
+func (p *statusPeriod) chosen() (lines []string) {
 	a := p.Asked
 	if a == nil {
-		return ""
+		return nil
 	}
-	text := fmt.Sprintf("labels depend on predictions: those of %d nodes were asked for, the more uncertain the "+
-		"sooner, so raw scores are not of all nodes", a.Nodes)
+	lines = append(lines, "labels depend on predictions: they are asked for, the more uncertain the sooner, so raw scores are not of all nodes")
 	if a.Labels > 0 {
-		text += fmt.Sprintf("\nweighed by %d labels that were asked for: accuracy %.4f ± %.4f, NLL %.4f; as "+
-			"they are %.4f", a.Labels, a.Accuracy, a.Error, a.NLL, a.Raw)
+		lines = append(lines, fmt.Sprintf("those that were asked for: accuracy %.4f; weighed, for all nodes, %.4f ± %.4f, and NLL %.4f",
+			a.Raw, a.Accuracy, a.Error, a.NLL))
 	}
 	if a.Others > 0 {
-		text += fmt.Sprintf("; %d labels came by themselves: accuracy %.4f", a.Others, a.OtherAcc)
+		lines = append(lines, fmt.Sprintf("%d labels came by themselves: accuracy %.4f", a.Others, a.OtherAcc))
 	}
-	return text
+	return lines
 }

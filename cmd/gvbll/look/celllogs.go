@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
-	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -146,18 +145,15 @@ func inCell(w *event.Window, cell int32) error {
 // inGraph returns the id that a node has in its own cell.
 func inGraph(id event.ID) event.ID {
 	_, text, _ := strings.Cut(id.Str, "/")
-	if n, ok := spelling.Integer(text); ok {
-		return event.ID{Num: n}
-	}
 	if own, err := strconv.Unquote(text); err == nil && text[0] == '"' {
-		text = own
+		return event.ID{Str: own}
 	}
-	return event.ID{Str: text}
+	return event.IDsOf(text)[0]
 }
 
 // spelled returns an id as text, in quotes if it is a string that would be read as something else.
 func spelled(id event.ID) string {
-	if _, isInteger := spelling.Integer(id.Str); isInteger || strings.HasPrefix(id.Str, `"`) {
+	if id.Str != "" && (id.Str[0] == '"' || len(event.IDsOf(id.Str)) > 1) {
 		return strconv.Quote(id.Str)
 	}
 	return id.String()

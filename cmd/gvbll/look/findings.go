@@ -24,7 +24,7 @@ type Finding struct {
 var unseen = []string{
 	"GvbllPredictionsShifted", "GvbllDriftUnlabelled", "GvbllCoverageOff", "GvbllPosteriorAtClip",
 	"GvbllThrottled", "GvbllLatencyBurn",
-	"GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllBaseOld",
+	"GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllBaseOld", "GvbllCellOff",
 }
 
 // The bounds of the alerts, for one look at a graph.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/scores"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -24,7 +25,7 @@ func ReadReport(ctx context.Context, g Graph, from, to time.Time) (r *page.Repor
 		return nil, err
 	}
 	r = &page.Report{Periods: periods(from, to)}
-	seen := make(map[string]bool) // what happened in a window
+	seen, explained := make(map[string]bool), false // what happened in a window; a prediction has reasons
 	err = g.scan(ctx, from, func(w *ledger.Record) {
 		if !w.Stepped.Before(to) {
 			return
@@ -32,7 +33,7 @@ func ReadReport(ctx context.Context, g Graph, from, to time.Time) (r *page.Repor
 		// The owners' clocks may differ a little, so that a time may lie before the first.
 		i := max(int(w.Stepped.Sub(from)/r.Periods[0].To.Sub(from)), 0)
 		scores.AddWindow(&r.Periods[min(i, len(r.Periods)-1)], w)
-		r.Model = w.Serves()
+		r.Model, explained = w.Serves(), explained || w.Figures.Of(parts.Reasoned) > 0
 		for _, what := range events(w) {
 			if said := fmt.Sprint(w.Window, " ", what); !seen[said] { // each of several workers may say so
 				seen[said] = true
@@ -42,6 +43,13 @@ func ReadReport(ctx context.Context, g Graph, from, to time.Time) (r *page.Repor
 	})
 	if err != nil {
 		return nil, err
+	}
+	if explained {
+		why, err := g.reasonsIn(ctx, from, to)
+		if err != nil {
+			return nil, err
+		}
+		r.Why = why.lines()
 	}
 	slices.SortStableFunc(r.Events, func(a, b page.Event) int { return a.At.Compare(b.At) })
 	return r, nil

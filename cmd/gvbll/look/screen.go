@@ -152,6 +152,26 @@ func cut(s string, width int) string {
 	return b.String() + "…"
 }
 
+// columns is the width of what is printed: that of the narrowest terminals.
+const columns = 80
+
+// fold prints a text behind a heading, in lines of 80 columns: the second and later ones are indented. A word that is longer has a line
+// of its own.
+func fold(w io.Writer, heading string, indent int, text string) {
+	line, used := heading, uniseg.StringWidth(heading)
+	for i, word := range strings.Fields(text) {
+		width := uniseg.StringWidth(word)
+		if i > 0 && used+1+width > columns {
+			fmt.Fprintln(w, line)
+			line, used = strings.Repeat(" ", indent), indent
+		} else if i > 0 {
+			line, used = line+" ", used+1
+		}
+		line, used = line+word, used+width
+	}
+	fmt.Fprintln(w, line)
+}
+
 // shown returns a text from outside without characters that could move the cursor of
 // a terminal or change its colours.
 func shown(s string) string {

@@ -30,7 +30,8 @@ import (
 // Status is how a graph is doing.
 type Status struct {
 	Prefix   string   `json:"prefix"`
-	Owner    *Member  `json:"owner"` // null without one
+	Cell     *int32   `json:"cell,omitempty"` // null for a graph that is not divided
+	Owner    *Member  `json:"owner"`          // null without one
 	Standbys []Member `json:"standbys"`
 
 	// Of the ledger's last record.
@@ -49,6 +50,7 @@ type Status struct {
 	Before statusPeriod   `json:"before"`
 	// Verdict says in words whether what was served can be believed, as on the boards, see [page.Period.Verdict].
 	Verdict   string     `json:"verdict"`
+	Reasons   *reasons   `json:"reasons,omitempty"`    // null where no prediction has any
 	LastLabel *time.Time `json:"last_label,omitempty"` // null if none came in the two periods
 	Wrong     []Finding  `json:"wrong"`
 	Unseen    []string   `json:"unseen"` // alerts that only metrics can tell
@@ -157,6 +159,9 @@ func ReadStatus(
 	ctx context.Context, g Graph, store bases.Store, prefix string, members []Member, last time.Duration,
 ) (s *Status, err error) {
 	s = &Status{Prefix: prefix, at: time.Now()}
+	if g.Names.Cells > 0 {
+		s.Cell = &g.Names.Cell
+	}
 	s.Lag, s.Standbys = []partitionLag{}, []Member{} // lists in JSON, even when empty
 	s.Last, s.Before = shorten(&page.Period{}, last), shorten(&page.Period{}, last)
 	if s.evidence.missing, err = topics.Missing(ctx, g.Client, g.Names); err != nil {
@@ -172,6 +177,11 @@ func ReadStatus(
 		}
 		if s.evidence.lost, err = lostPredictions(ctx, g); err != nil {
 			return nil, err
+		}
+		if s.Last.Figures.Of(parts.Reasoned) > 0 {
+			if s.Reasons, err = g.reasonsIn(ctx, s.at.Add(-last), s.at); err != nil {
+				return nil, err
+			}
 		}
 		if s.evidence.refuses, err = refusal(ctx, g, s.Windows); err != nil {
 			return nil, err
@@ -341,35 +351,35 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 
 // print prints a table.
 func (c *cohorts) print(out io.Writer) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, row := range page.CohortTable("by "+c.Attribute, c.Values) {
-		row[0] = cut(shown(row[0]), 20)
+	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', tabwriter.AlignRight)
+	short := strings.NewReplacer("accuracy", "acc.", "by chance up to", "chance", "coverage", "cover", "acted on, right", "right")
+	for i, row := range page.CohortTable("by "+c.Attribute, c.Values) {
+		row[0] = cut(shown(row[0]), 15)
+		for k := range row[1:] {
+			if i == 0 {
+				row[k+1] = short.Replace(row[k+1])
+			}
+		}
 		fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
 	}
 	fmt.Fprintln(out)
 	w.Flush()
-	for i, s := range c.Shifts[:min(len(c.Shifts), 3)] { // --json has all
-		if i == 0 {
-			fmt.Fprintln(out)
-		}
-		fmt.Fprintf(out, "the shift of %s since training: %+.4f nats of NLL\n", cut(shown(s.Attribute), 40), s.Cost)
-	}
 }
 
-// ofClass formats a score of a class, a dash if there is none.
+// ofClass formats a score of a class, [page.Undefined] if there is none.
 func (p *statusPeriod) ofClass(name string, score func(*ranked) float64) string {
 	for i := range p.Classes {
 		if p.Classes[i].Class == name {
 			return p.score(score(&p.Classes[i]))
 		}
 	}
-	return "-"
+	return page.Undefined
 }
 
-// usual describes the most frequent class and its share, a dash if few labels came.
+// usual describes the most frequent class and its share, [page.Undefined] if few labels came.
 func (p *statusPeriod) usual() string {
 	if p.Majority == nil || p.Labels < serve.FewLabels {
-		return "-"
+		return page.Undefined
 	}
 	return fmt.Sprintf("%s %.4f", cut(shown(p.Majority.Class), 20), p.Majority.Share)
 }
@@ -387,8 +397,7 @@ func (p *statusPeriod) noBetter() string {
 	if p.Majority.Share > calibration.MuchMajority && slices.ContainsFunc(p.Classes, told) {
 		return ""
 	}
-	return fmt.Sprintf("what serves is right for %.1f%%, no better than always saying %s (%.1f%%)", 100*p.Acc,
-		shown(p.Majority.Class), 100*p.Majority.Share)
+	return fmt.Sprintf("what serves is right no more often than always saying %s would be", cut(shown(p.Majority.Class), 40))
 }
 
 // StaticHead is the model as trained, which never learns.
@@ -453,52 +462,87 @@ func (s *Status) waiting() (n int64) {
 	return n
 }
 
-// PrintJSON prints the status for programs.
-func (s *Status) PrintJSON(out io.Writer) error { return flags.PrintJSON(out, s) }
+// Worst says what is wrong first, "" for nothing.
+func (s *Status) Worst() string {
+	if len(s.Wrong) == 0 {
+		return ""
+	}
+	return s.Wrong[0].What
+}
 
-// Print prints the status for people.
+// Print prints the status for people, in lines of 80 columns, each thing once.
 func (s *Status) Print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "graph\t%s\n", s.Prefix)
-	if s.Owner != nil {
-		fmt.Fprintf(w, "owner\t%s\n", s.Owner)
+	told := func(alert string) bool { // a finding has the figures
+		return slices.ContainsFunc(s.Wrong, func(f Finding) bool { return f.Alert == alert })
+	}
+	line := func(name, text string) { fold(out, fmt.Sprintf("%-12s", name), 12, text) }
+	graph := s.Prefix
+	if s.Cell != nil {
+		graph += fmt.Sprintf(", cell %d", *s.Cell)
+	}
+	line("graph", graph)
+	if s.Owner == nil {
+		line("owner", "none")
 	} else {
-		fmt.Fprintf(w, "owner\tnone\n")
+		line("owner", s.Owner.in(s.Cell))
 	}
 	for i := range s.Standbys {
-		fmt.Fprintf(w, "standby\t%s\n", &s.Standbys[i])
+		line("standby", s.Standbys[i].in(s.Cell))
 	}
-	if s.Committed != nil {
-		fmt.Fprintf(w, "model\t%s\n", s.Model)
+	if s.Committed == nil {
+		line("windows", "none yet")
+	} else {
+		line("model", s.Model)
 		if s.evidence.takes != "" {
-			fmt.Fprintf(w, "classes\t%s\n", s.evidence.takes)
-		}
-		if s.Shadow != "" {
-			fmt.Fprintf(w, "shadow\t%s\n", s.Shadow)
+			line("classes", s.evidence.takes)
 		}
 		if s.Trial != nil {
-			fmt.Fprintf(w, "trial\t%s %s\n", s.Trial.Model, s.Trial)
+			line("trial", fmt.Sprint(s.Trial.Model, " ", s.Trial))
+		} else if s.Shadow != "" {
+			line("shadow", s.Shadow)
 		}
-		fmt.Fprintf(w, "windows\t%d in epoch %d, the last %s ago\n", s.Windows, s.Epoch, roughly(s.at.Sub(*s.Committed)))
-	} else {
-		fmt.Fprintf(w, "windows\tnone yet\n")
+		windows := fmt.Sprintf("%d in epoch %d", s.Windows, s.Epoch)
+		if !told("GvbllCommitsStopped") {
+			windows += fmt.Sprintf(", the last %s ago", roughly(s.at.Sub(*s.Committed)))
+		}
+		line("windows", windows)
 	}
 	if len(s.Bases) > 0 {
-		fmt.Fprintf(w, "base\t%s, %s ago, the newest of %d\n", s.Bases[0].Name, roughly(s.at.Sub(s.Bases[0].Taken)), len(s.Bases))
-		fmt.Fprintf(w, "needed\t%s\n", s.needs())
+		line("base", fmt.Sprintf("%s, %s ago, the newest of %d", cut(s.Bases[0].Name, 40), roughly(s.at.Sub(s.Bases[0].Taken)), len(s.Bases)))
+		line("needed", s.needs())
 	}
-	fmt.Fprintf(w, "waiting\t%d events%s\n", s.waiting(), s.lagging())
-	if s.LastLabel != nil {
-		fmt.Fprintf(w, "last label\t%s ago\n", roughly(s.at.Sub(*s.LastLabel)))
+	line("waiting", s.lagging(told("GvbllCommitsStopped") || told("GvbllLagGrowing")))
+	if s.LastLabel != nil && !told("GvbllLabelsStopped") {
+		line("last label", roughly(s.at.Sub(*s.LastLabel))+" ago")
 	}
-	if s.Verdict != "" {
-		fmt.Fprintf(w, "verdict\t%s\n", s.Verdict)
-	}
-	if err := w.Flush(); err != nil {
-		return err
+	if s.Verdict != "" && s.Owner != nil && !slices.ContainsFunc(s.Wrong, func(f Finding) bool { return strings.HasPrefix(f.What, s.Verdict) }) {
+		line("verdict", s.Verdict)
 	}
 	fmt.Fprintln(out)
-	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if err := s.printPeriods(out); err != nil {
+		return err
+	}
+	if by := s.Last.By; by != nil && (len(by.Values) > 1 || len(by.Values) == 1 && by.Values[0].Labels < s.Last.Labels) {
+		by.print(out)
+	}
+	for _, note := range [][]string{
+		{s.Last.noBetter()},
+		s.Last.chosen(), s.Reasons.lines(), s.Last.shifted(), s.Last.unknown(), s.wrong(),
+		{"only metrics tell: " + strings.Join(s.Unseen, ", ")},
+	} {
+		for i, text := range slices.DeleteFunc(note, func(text string) bool { return text == "" }) {
+			if i == 0 {
+				fmt.Fprintln(out)
+			}
+			fold(out, "", 2, text)
+		}
+	}
+	return nil
+}
+
+// printPeriods prints a table of the last period and the one before.
+func (s *Status) printPeriods(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, of func(*statusPeriod) string) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t\n", name, of(&s.Last), of(&s.Before))
 	}
@@ -508,7 +552,7 @@ func (s *Status) Print(out io.Writer) error {
 	row("labels", func(p *statusPeriod) string { return fmt.Sprint(p.Labels) })
 	row("label delay", func(p *statusPeriod) string {
 		if p.Labels == 0 {
-			return "-"
+			return page.Undefined
 		}
 		return roughly(time.Duration(p.Delay * float64(time.Second)))
 	})
@@ -534,76 +578,82 @@ func (s *Status) Print(out io.Writer) error {
 			return p.ofClass(name, func(r *ranked) float64 { return r.AveragePrecision })
 		})
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	return w.Flush()
+}
+
+// shifted says what the shifts of attributes cost: of those that cost most, --json has all.
+func (p *statusPeriod) shifted() (lines []string) {
+	if p.By == nil {
+		return nil
 	}
-	if s.Last.By != nil {
-		s.Last.By.print(out)
+	for _, s := range p.By.Shifts[:min(len(p.By.Shifts), 3)] {
+		lines = append(lines, fmt.Sprintf("the shift of %s since training: %+.4f nats of NLL", cut(shown(s.Attribute), 40), s.Cost))
 	}
-	if note := s.Last.noBetter(); note != "" {
-		fmt.Fprintf(out, "\n%s\n", note)
+	return lines
+}
+
+// unknown names the attributes that the model lacks: of those with most values, --json has all.
+func (p *statusPeriod) unknown() (lines []string) {
+	for _, u := range p.Unknown[:min(len(p.Unknown), 5)] {
+		lines = append(lines, fmt.Sprintf("unknown attribute: %s, %d values%s", cut(shown(u.Name), 40), u.Values, u.Question()))
 	}
-	if note := s.Last.chosen(); note != "" {
-		fmt.Fprintf(out, "\n%s\n", note)
+	return lines
+}
+
+// wrong says what is wrong.
+func (s *Status) wrong() (lines []string) {
+	for _, f := range s.Wrong {
+		lines = append(lines, fmt.Sprintf("wrong: %s (docs/runbook.md#%s)", f.What, anchor(f.Alert)))
 	}
-	const most = 5 // --json has all
-	for i, u := range s.Last.Unknown[:min(len(s.Last.Unknown), most)] {
-		if i == 0 {
-			fmt.Fprintln(out)
-		}
-		fmt.Fprintf(out, "unknown attribute: %s, %d values%s\n", cut(shown(u.Name), 40), u.Values, u.Question())
-	}
-	for i, f := range s.Wrong {
-		if i == 0 {
-			fmt.Fprintln(out)
-		}
-		if _, err := fmt.Fprintf(out, "wrong: %s (docs/runbook.md#%s)\n", f.What, anchor(f.Alert)); err != nil {
-			return err
-		}
-	}
-	_, err := fmt.Fprintf(out, "\nonly metrics tell: %s\n", strings.Join(s.Unseen, ", "))
-	return err
+	return lines
 }
 
 // anchor returns the section of docs/runbook.md on an alert.
 func anchor(alert string) string { return strings.ToLower(alert) }
 
-// String describes a worker in one line.
-func (m *Member) String() string {
-	text := m.Host
-	for _, part := range []string{m.HTTP, m.Version} {
-		if part != "" {
-			text += "  " + part
-		}
+// in describes a worker in one line, with the page of a cell unless that is nil.
+func (m *Member) in(cell *int32) string {
+	at := m.HTTP
+	if at != "" && cell != nil {
+		at += fmt.Sprintf("/cells/%d/", *cell)
 	}
-	return text
+	return strings.Join(strings.Fields(m.Host+" "+at+" "+m.Version), " ")
 }
 
 // needs says from where on each partition is needed.
 func (s *Status) needs() string {
 	var list []string
+	oldest := s.at
 	for _, n := range s.Needed {
-		text := fmt.Sprintf("%s/%d from offset %d", n.Topic, n.Partition, n.Offset)
-		if n.Since != nil {
-			text += fmt.Sprintf(" of %s ago", roughly(s.at.Sub(*n.Since)))
+		list = append(list, fmt.Sprintf("%s/%d from offset %d", n.Topic, n.Partition, n.Offset))
+		if n.Since != nil && n.Since.Before(oldest) {
+			oldest = *n.Since
 		}
-		list = append(list, text)
 	}
-	return strings.Join(list, ", ")
+	return fmt.Sprintf("all since %s ago: %s", roughly(s.at.Sub(oldest)), strings.Join(list, ", "))
 }
 
-// lagging names the partitions that have events waiting.
-func (s *Status) lagging() string {
-	var list []string
+// lagging says how many events wait in which partitions, without their sum where a finding has it.
+func (s *Status) lagging(told bool) string {
+	var list, where []string
 	for _, l := range s.Lag {
 		if l.Events > 0 {
-			list = append(list, fmt.Sprintf("%s/%d: %d", l.Topic, l.Partition, l.Events))
+			where = append(where, fmt.Sprintf("%s/%d", l.Topic, l.Partition))
+			list = append(list, fmt.Sprintf("%s: %d", where[len(where)-1], l.Events))
 		}
 	}
-	if len(list) == 0 {
-		return ""
+	sum := fmt.Sprintf("%d events", s.waiting())
+	switch {
+	case len(list) == 0:
+		return sum
+	case len(list) == 1 && told:
+		return "in " + where[0]
+	case len(list) == 1:
+		return sum + ", in " + where[0]
+	case told:
+		return strings.Join(list, ", ")
 	}
-	return " (" + strings.Join(list, ", ") + ")"
+	return sum + " (" + strings.Join(list, ", ") + ")"
 }
 
 // reasons returns those for which an event was refused in one of the periods.
@@ -613,10 +663,10 @@ func (s *Status) reasons() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// score formats a score, a dash if it is of too few labels.
+// score formats a score, [page.Undefined] if it is of too few labels.
 func (p *statusPeriod) score(x float64) string {
 	if p.Labels < serve.FewLabels {
-		return "-"
+		return page.Undefined
 	}
 	return fmt.Sprintf("%.4f", x)
 }

@@ -2,19 +2,25 @@ package look
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// TailHeader names the columns of a line. Without a set of classes it fits into 80 columns.
+// TailHeader names the columns of a line. Without a set of many classes it fits into 80 columns.
 var TailHeader = fmt.Sprintf("%-16s %-14s %6s %6s %6s %7s  %s", "NODE", "CLASS", "CONF", "TOTAL", "EPIST", "WINDOW", "SET")
 
-// TailLine returns the line of a prediction.
-func TailLine(p *event.Prediction) string {
-	return fmt.Sprintf("%s %s %6.4f %6.4f %6.4f %7d%s%s",
+// PrintTail prints the line of a prediction, and behind it what moved it, if that is known.
+func PrintTail(w io.Writer, p *event.Prediction) error {
+	line := fmt.Sprintf("%s %s %6.4f %6.4f %6.4f %7d%s%s",
 		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Epistemic, p.Window, again(p),
-		setOf(p)+act(p)+askedFor(p)+why(p))
+		setOf(p)+act(p)+askedFor(p))
+	_, err := fmt.Fprintln(w, line)
+	if p.Reasons != nil && len(p.Reasons.List) > 0 {
+		fold(w, "  ", 4, "why "+shown(p.Reasons.Class)+": "+shown(p.Reasons.Words()))
+	}
+	return err
 }
 
 // act says that the prediction is to be acted on.
@@ -23,14 +29,6 @@ func act(p *event.Prediction) string {
 		return ""
 	}
 	return "  act"
-}
-
-// why says what moved a prediction, "" if it does not say.
-func why(p *event.Prediction) string {
-	if p.Reasons == nil {
-		return ""
-	}
-	return "  why " + shown(p.Reasons.Class) + ": " + shown(p.Reasons.Words())
 }
 
 // askedFor says with which probability a label was asked for, "" if it was not.

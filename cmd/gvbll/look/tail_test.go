@@ -3,6 +3,7 @@ package look_test
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -11,7 +12,19 @@ import (
 // TestTailSaysWhy: a line says in words what moved the prediction, and nothing that would move a terminal's cursor.
 func TestTailSaysWhy(t *testing.T) {
 	p := event.Prediction{Node: event.ID{Str: "t1"}, Class: "fraud"}
-	if got := look.TailLine(&p); strings.Contains(got, "why") {
+	tail := func() string {
+		var b strings.Builder
+		if err := look.PrintTail(&b, &p); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(b.String(), "\n") {
+			if utf8.RuneCountInString(line) > 80 {
+				t.Errorf("a line of more than 80 columns: %q", line)
+			}
+		}
+		return strings.ReplaceAll(b.String(), "\n    ", " ")
+	}
+	if got := tail(); strings.Contains(got, "why") {
 		t.Errorf("without reasons: %s", got)
 	}
 	p.Reasons = &event.Causes{Class: "fraud", List: []event.Cause{
@@ -24,7 +37,7 @@ func TestTailSaysWhy(t *testing.T) {
 	}}
 	const want = "  why fraud: card 7: 2 of 3 are fraud: +2.4; amount 912 and cents (usually 12): +1.9; neighbour 17 (fraud): +0.8; " +
 		"neighbour n (not fraud): -0.2; labels around: -0.04; note a"
-	got := look.TailLine(&p)
+	got := tail()
 	if !strings.Contains(got, want) || strings.Contains(got, "\x1b") {
 		t.Errorf("%q, want %q in it", got, want)
 	}
