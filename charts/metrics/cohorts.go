@@ -9,7 +9,8 @@ import (
 	"github.com/gvbll/gvbll/topics/meter"
 )
 
-// cohorts are the metrics of scores by the value of an attribute (--by), of which there are few. There is no series without it, none of acts
+// cohorts are the metrics of scores by the value of an attribute (--by), of which there are few. There is no series
+// without it, none of acts
 // without --act, and none of sets without --coverage.
 type cohorts struct {
 	labels, correct, logLoss, covered, acted *prometheus.CounterVec
@@ -38,7 +39,8 @@ func (c *cohorts) observe(out *event.Outcome) {
 	}
 	by := serve.CohortsOf(out)
 	c.acting = c.acting || len(out.Predictions) > 0 && out.Predictions[0].Act != nil
-	for _, value := range append([]string{serve.OtherCohorts}, out.Cohorts.Known...) { // from its first node, so that a rate sees the first label
+	// from its first node, so that a rate sees the first label
+	for _, value := range append([]string{serve.OtherCohorts}, out.Cohorts.Known...) {
 		c.add(out, &serve.Cohort{Value: value})
 	}
 	for i := range by.List {

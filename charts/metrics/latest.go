@@ -51,7 +51,8 @@ func (r *ranked) add(p float32, own bool) {
 }
 
 // averagePrecision is the mean of the precision at each label of the class, itself among them. Equal probabilities are one step. It is
-// exact but for labels that are behind mostOthers others, whose number is that of their bins. It is not ok below 30 labels, or of few others.
+// exact but for labels that are behind mostOthers others, whose number is that of their bins. It is not ok below 30
+// labels, or of few others.
 func (r *ranked) averagePrecision() (ap float64, ok bool) {
 	for _, p := range r.own {
 		own := 0.

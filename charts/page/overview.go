@@ -44,7 +44,8 @@ func (h *history) isRight(q *question, served *calibration.Tally, heads []measur
 				"for %s %%.", percent(t.Correct, t.Labels)))
 		}
 	}
-	if most := Usual(h.classes()); most != nil && h.scored.sums.Served.Labels == served.Labels { // all labels came since this worker started
+	// all labels came since this worker started
+	if most := Usual(h.classes()); most != nil && h.scored.sums.Served.Labels == served.Labels {
 		answers = append(answers, fmt.Sprintf("The most frequent class, %s, as the only answer would be right for %s %%.",
 			most.Name, percent(most.Labels, served.Labels)))
 	}

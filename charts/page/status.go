@@ -103,7 +103,10 @@ type statusView struct {
 // settings that the ledger has.
 func (s *Server) statusPage(w http.ResponseWriter, _ *http.Request) {
 	m := s.modelValue()
-	v := &statusView{statusValue: s.statusValue(), Title: titleView{s.cfg.Graph, "status"}, Settings: fieldsOf(m.Settings), Training: fieldsOf(m.Training)}
+	v := &statusView{
+		statusValue: s.statusValue(), Title: titleView{s.cfg.Graph, "status"},
+		Settings: fieldsOf(m.Settings), Training: fieldsOf(m.Training),
+	}
 	v.Program = []fact{
 		{"version", v.Version, ""},
 		{"Go", v.Go, ""},

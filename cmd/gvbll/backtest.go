@@ -211,7 +211,8 @@ func printBacktest(out io.Writer, r *backtest.Result, owns []*backtest.Own) erro
 		}
 	}
 	for _, s := range r.Systems {
-		fmt.Fprintf(w, "%s\t%.2f\t%.4f\t%.4f\t%.4f\t%s\t\n", s.Name, 100*s.Acc, s.NLL, s.ECE, s.Chance, ranks(ranked, s.AUC, s.AP, s.Recall))
+		fmt.Fprintf(w, "%s\t%.2f\t%.4f\t%.4f\t%.4f\t%s\t\n", s.Name, 100*s.Acc, s.NLL, s.ECE, s.Chance,
+			ranks(ranked, s.AUC, s.AP, s.Recall))
 	}
 	if r.Systems[0].Capacity != nil {
 		fmt.Fprintln(w, "\n\tlooked into\tcaught\tof all, %\tof those looked into, %\t")

@@ -128,7 +128,8 @@ func (c sendCmd) checkCellBy(stream *sender.Stream) error {
 	if slices.Contains(columns, c.CellBy) {
 		return nil
 	}
-	return flags.Usagef("--cell-by %s: the nodes have no such attribute, but %.200q: give one of these, or prefix=/ for what ids begin with",
+	return flags.Usagef("--cell-by %s: the nodes have no such attribute, but %.200q: give one of these, or prefix=/ "+
+		"for what ids begin with",
 		c.CellBy, columns)
 }
 

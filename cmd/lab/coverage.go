@@ -28,7 +28,8 @@ type coverageCmd struct {
 }
 
 var coverageHelp = flags.Texts{
-	"coverage_groups": "Nodes that share a threshold, comma-separated: none, all nodes one; class, those of a class; floor, all nodes one, and each class one that only widens sets.",
+	"coverage_groups": "Nodes that share a threshold, comma-separated: none, all nodes one; class, those of a class; " +
+		"floor, all nodes one, and each class one that only widens sets.",
 }
 
 // Help is shown by lab coverage --help.

@@ -228,7 +228,8 @@ func parse(header []byte, data int) (*File, []place, error) {
 	at := 0
 	for _, p := range places {
 		if p.begin != at || p.end < p.begin || p.end > data {
-			return nil, nil, fmt.Errorf("tensor %q is at bytes %d to %d, want it to begin at %d and end by %d", p.name, p.begin, p.end, at, data)
+			return nil, nil, fmt.Errorf("tensor %q is at bytes %d to %d, want it to begin at %d and end by %d", p.name,
+				p.begin, p.end, at, data)
 		}
 		t := f.Tensors[p.name]
 		want, err := t.bytes()

@@ -30,12 +30,13 @@ func (c *Client) Sharing() *Client {
 
 // Bounds of shared requests.
 const (
-	sharedInFlight = 4                     // without a session to one leader, of busy partitions, and of quiet ones
-	sharedBytes    = 16 << 20              // of an answer
-	busyFor        = time.Second           // since something came
-	busyWait       = 20 * time.Millisecond // the longest wait for partitions that are not in a session: others wait for the request meanwhile
-	quietWait      = time.Second           // and for those in one
-	patience       = 5 * time.Second       // for which a patient reader waits
+	sharedInFlight = 4           // without a session to one leader, of busy partitions, and of quiet ones
+	sharedBytes    = 16 << 20    // of an answer
+	busyFor        = time.Second // since something came
+	// the longest wait for partitions that are not in a session: others wait for the request meanwhile
+	busyWait  = 20 * time.Millisecond
+	quietWait = time.Second     // and for those in one
+	patience  = 5 * time.Second // for which a patient reader waits
 )
 
 // shared is what the readers of a client share.
@@ -194,7 +195,10 @@ func (s *shared) ask(leader int32, req *kmsg.FetchRequest) (*sharedWire, error) 
 	if fetched.ErrorCode != 0 {
 		return nil, kafkago.Error(fetched.ErrorCode)
 	}
-	w := &sharedWire{throttle: m.ThrottleTimeMs, session: fetched.SessionID, parts: make(map[TopicPartition]*kmsg.FetchResponseTopicPartition)}
+	w := &sharedWire{
+		throttle: m.ThrottleTimeMs, session: fetched.SessionID,
+		parts: make(map[TopicPartition]*kmsg.FetchResponseTopicPartition),
+	}
 	for _, t := range fetched.Topics {
 		for i := range t.Partitions {
 			w.parts[TopicPartition{t.Topic, t.Partitions[i].Partition}] = &t.Partitions[i]

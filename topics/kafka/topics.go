@@ -56,7 +56,11 @@ func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]i
 // Kafka 2.8).
 func (c *Client) TopicIDs(ctx context.Context, topics ...string) (ids map[string]string, err error) {
 	if c.shared != nil {
-		return c.shared.ids.get(ctx, topics, time.Time{}, func(ctx context.Context) (map[string]string, error) { return c.topicIDs(ctx, topics) })
+		return c.shared.ids.get(ctx, topics, time.Time{}, func(ctx context.Context) (map[string]string,
+			error,
+		) {
+			return c.topicIDs(ctx, topics)
+		})
 	}
 	return c.topicIDs(ctx, topics)
 }

@@ -56,7 +56,8 @@ func (s *labelFields) label(in *input, v value, l *event.Label, limits Limits) e
 		return err
 	}
 	// A null field is not handed on, but its key is kept.
-	return s.check(l, !s.class && (members[1] != nil || slices.ContainsFunc(in.keys, func(key []byte) bool { return string(key) == "class" })))
+	return s.check(l, !s.class && (members[1] != nil || slices.ContainsFunc(in.keys,
+		func(key []byte) bool { return string(key) == "class" })))
 }
 
 func class(l *event.Label, v value, limits Limits) (err error) {

@@ -253,7 +253,8 @@ func namesFlood(ctx context.Context, v *served) {
 		v.out.put(v.names.Nodes, fmt.Appendf(nil, "flood-%d", i), body, -1)
 	}
 	v.out.send(ctx)
-	v.progress.await(ctx, v.worker, "prediction of the flood", drainTimeout, func(sum totals) bool { return sum.predictions >= v.sent+1500 })
+	v.progress.await(ctx, v.worker, "prediction of the flood", drainTimeout,
+		func(sum totals) bool { return sum.predictions >= v.sent+1500 })
 	_, page := get(ctx, v.http, "/metrics")
 	const mostNames = 64
 	if n := strings.Count(page, "\ngvbll_unknown_fields_total{"); n == 0 || n > mostNames+1 {

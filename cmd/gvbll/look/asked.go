@@ -45,7 +45,8 @@ func (p *statusPeriod) chosen() (lines []string) {
 	if a == nil {
 		return nil
 	}
-	lines = append(lines, "labels depend on predictions: they are asked for, the more uncertain the sooner, so raw scores are not of all nodes")
+	lines = append(lines, "labels depend on predictions: they are asked for, the more uncertain the sooner, so raw "+
+		"scores are not of all nodes")
 	if a.Labels > 0 {
 		lines = append(lines, fmt.Sprintf("those that were asked for: accuracy %.4f; weighed, for all nodes, %.4f ± %.4f, and NLL %.4f",
 			a.Raw, a.Accuracy, a.Error, a.NLL))

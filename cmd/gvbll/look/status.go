@@ -321,7 +321,8 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 	if s.Refused == nil {
 		s.Refused = make(map[string]int) // in JSON an object, even when empty
 	}
-	s.Unknown = slices.SortedStableFunc(slices.Values(p.Unknown), func(a, b spelling.Unknown) int { return cmp.Compare(b.Values, a.Values) })
+	s.Unknown = slices.SortedStableFunc(slices.Values(p.Unknown),
+		func(a, b spelling.Unknown) int { return cmp.Compare(b.Values, a.Values) })
 	if static := p.Head(StaticHead); static != nil {
 		s.StaticNLL = static.Means().NLL
 	}
@@ -508,14 +509,16 @@ func (s *Status) Print(out io.Writer) error {
 		line("windows", windows)
 	}
 	if len(s.Bases) > 0 {
-		line("base", fmt.Sprintf("%s, %s ago, the newest of %d", cut(s.Bases[0].Name, 40), roughly(s.at.Sub(s.Bases[0].Taken)), len(s.Bases)))
+		line("base", fmt.Sprintf("%s, %s ago, the newest of %d", cut(s.Bases[0].Name, 40),
+			roughly(s.at.Sub(s.Bases[0].Taken)), len(s.Bases)))
 		line("needed", s.needs())
 	}
 	line("waiting", s.lagging(told("GvbllCommitsStopped") || told("GvbllLagGrowing")))
 	if s.LastLabel != nil && !told("GvbllLabelsStopped") {
 		line("last label", roughly(s.at.Sub(*s.LastLabel))+" ago")
 	}
-	if s.Verdict != "" && s.Owner != nil && !slices.ContainsFunc(s.Wrong, func(f Finding) bool { return strings.HasPrefix(f.What, s.Verdict) }) {
+	if s.Verdict != "" && s.Owner != nil && !slices.ContainsFunc(s.Wrong,
+		func(f Finding) bool { return strings.HasPrefix(f.What, s.Verdict) }) {
 		line("verdict", s.Verdict)
 	}
 	fmt.Fprintln(out)

@@ -62,8 +62,9 @@ func AddWindow(p *page.Period, r *ledger.Record) {
 func addGroups(list []page.Group, more []ledger.Group) []page.Group {
 	for _, g := range more {
 		list = page.AddGroups(list, page.Group{
-			Name: g.Name, Predicted: calibration.Tally{Labels: int(g.Predicted)}, Arrived: int(g.Arrived), Confidence: float64(g.Confidence),
-			Tally: tallyOf(g.Tally, nil),
+			Name: g.Name, Predicted: calibration.Tally{Labels: int(g.Predicted)}, Arrived: int(g.Arrived),
+			Confidence: float64(g.Confidence),
+			Tally:      tallyOf(g.Tally, nil),
 		})
 	}
 	return list
