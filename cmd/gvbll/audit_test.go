@@ -75,7 +75,7 @@ func testAuditOfTheDemo(t *testing.T, sh *shell) {
 	if code, out, _ := sh.command("ledger", "--brokers", sh.addr, "--from", "2"); code != exitOK || !strings.Contains(out, "WINDOW") || strings.Contains(out, "\n       1 ") {
 		t.Errorf("ledger --from 2: exit code %d: %s", code, out)
 	}
-	if code, _, errs := sh.command("work", "--brokers", sh.addr, "--model", model, "--http", "127.0.0.1:0", "--coverage", "0.8"); code != exitFailed || !strings.Contains(errs, "settings: coverage is 0 there and 0.8 here; start") {
+	if code, _, errs := sh.command("work", "--brokers", sh.addr, "--model", model, "--http", "127.0.0.1:0", "--coverage", "0.8"); code != exitFailed || !strings.Contains(errs, "settings: coverage is 0 there and 0.8 here, sets-groups is none there and floor here; start") {
 		t.Errorf("work with another coverage: exit code %d, want %d: %s", code, exitFailed, errs)
 	}
 }

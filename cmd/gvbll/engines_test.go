@@ -229,7 +229,7 @@ func testRebase(t *testing.T, sh *shell) {
 	if got := g.predictions(); got != g.sent {
 		t.Errorf("%d predictions, want one for each of %d nodes", got, g.sent)
 	}
-	if out := sh.gvbll("ledger", "--brokers", sh.addr); !strings.Contains(out, "epoch 1 begins, by gvbll") || !strings.Contains(out, ": coverage 0 to 0.9\n") || !strings.Contains(out, "epoch 2 begins") {
+	if out := sh.gvbll("ledger", "--brokers", sh.addr); !strings.Contains(out, "epoch 1 begins, by gvbll") || !strings.Contains(out, ": coverage 0 to 0.9, sets-groups none to floor\n") || !strings.Contains(out, "epoch 2 begins") {
 		t.Errorf("gvbll ledger does not show the epochs:\n%s", out)
 	}
 	// The first model's audit proves both of its epochs, each with its own settings.
