@@ -165,7 +165,8 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 		Refuse(out, commands, r.Declined)
 	}
 	RefuseTrials(out, trials, r.Trial)
-	differs, before := p.differs(r.Window), p.last.Trial
+	// The outcome of a window may differ from that in the ledger by right.
+	differs, before := !p.stretch.settings.Own || p.gap.lossy || p.excluded.rewrites(r.Window), p.last.Trial
 	if err := p.cfg.Terms.agreeTrial(before, r, out, differs || len(trials) > 0); err != nil {
 		return nil, err
 	}
@@ -177,11 +178,6 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	compared, err := p.cfg.Terms.agree(r, out)
 	p.compared = compared && !p.gap.accepted // what is gone may be of this window's future
 	return out, err
-}
-
-// differs reports whether the outcome of a window differs from that in the ledger by right.
-func (p *Replayer) differs(window int64) bool {
-	return !p.stretch.settings.Own || p.gap.lossy || p.excluded.rewrites(window)
 }
 
 // Claim claims the records of a cut, as those of the next window, and returns their ranges behind

@@ -101,11 +101,11 @@ func (w *worker) noteGap(checkpoint, windows int64) {
 }
 
 // checkSaved returns an error if there is no checkpoint of the present state.
-func (w *worker) checkSaved() error {
-	if w.saver.newest == w.replay.Next() {
+func checkSaved(newest int64, at *replay.Replayer) error {
+	if newest == at.Next() {
 		return nil
 	}
 	return fmt.Errorf("epoch %d has begun at window %d, and its checkpoint was not written (the log says why): nothing "+
 		"goes on from there without one; give a --state-dir that can be written, and accept the gap once more",
-		w.replay.Last().Epoch, w.replay.Next()-1)
+		at.Last().Epoch, at.Next()-1)
 }

@@ -83,7 +83,7 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 	defer func() {
 		w.saver.close(w, err == nil)
 		if err == nil && done.Some() {
-			err = w.checkSaved()
+			err = checkSaved(w.saver.newest, w.replay)
 		}
 	}()
 	if w.newest == nil && !w.replay.Gap().Accepts() {

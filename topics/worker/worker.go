@@ -246,7 +246,9 @@ func (w *worker) checkNoCheckpoint() error {
 // until this worker is elected and has reached the ledger's end.
 func (w *worker) standBy(ctx context.Context) error {
 	began, first := time.Now(), w.replay.Next()
-	w.replaying()
+	if w.newest != nil {
+		w.cfg.Events(replay.Replaying{Windows: w.newest.Window + 1, Checkpoint: w.replay.Next()})
+	}
 	recovered := false
 	for {
 		select {
@@ -330,13 +332,6 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 	w.committed = commitPoint{r.Window, w.replay.Ledger.Last()}
 	w.bases.followed(r, w.newest)
 	return nil
-}
-
-// replaying reports the windows that are to be replayed.
-func (w *worker) replaying() {
-	if w.newest != nil {
-		w.cfg.Events(replay.Replaying{Windows: w.newest.Window + 1, Checkpoint: w.replay.Next()})
-	}
 }
 
 // own makes this worker the owner, and serves until the context ends.
