@@ -79,6 +79,7 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 			release()
 			return nil, err
 		}
+		s.Board.Page.Decides(s.desk) // calls that come while the worker starts wait for it
 	}
 	if set.Folder != nil {
 		s.terms.Models.Open = func(id string) (func() (replay.Engine, error), error) {
@@ -115,7 +116,6 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config, w
 			stop()
 			<-ended
 		}()
-		s.Board.Page.Decides(s.desk)
 	}
 	return work(s.watched(c, cfg))
 }
