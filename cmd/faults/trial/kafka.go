@@ -87,4 +87,7 @@ func (k *nodes) calm() {
 func (k *nodes) close() {
 	_ = caught(k.calm)
 	_ = caught(func() { k.run("stop", k.dir) })
+	for _, node := range k.each { // what has not ended in time would go on writing what is removed now
+		_ = caught(func() { k.run("kill", node) })
+	}
 }
