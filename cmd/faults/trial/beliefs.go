@@ -90,7 +90,7 @@ func cellsMirrored(ctx context.Context, v *served) {
 	g := v.setup.divided(ctx, unique("mirrored-cells"), topics.Layout{Cells: cells, Replication: -1})
 	of := g.served(ctx)
 	defer of.end()
-	f := &fleet{graph: g, sent: make([]int, cells)}
+	f := &fleet{graph: g, addrs: []string{freeAddress()}, sent: make([]int, cells)}
 	some := func(rounds int, send func([]kafka.Record) error) {
 		for range rounds {
 			for cell, n := range f.sent {
