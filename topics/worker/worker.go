@@ -260,6 +260,7 @@ func (w *worker) standBy(ctx context.Context) error {
 		}
 		next := w.replay.Ledger.Next // which asks for the end
 		if recovered && !w.elected {
+			w.followTrial(ctx)
 			next = w.replay.Ledger.Wait
 		}
 		r, err := next(ctx)
