@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
@@ -131,7 +132,8 @@ func (p *Predictor) Sets(rows Rows) []set {
 	for i := range sets {
 		sets[i] = bits[i*words : (i+1)*words : (i+1)*words]
 		row := p.row(rows, i)
-		for c, top := 0, likeliest(row); c < len(row); c++ {
+		top, _ := calibration.Top(row)
+		for c := range row {
 			if p.holds(p.needs(row, c, top), c) {
 				sets[i].add(c)
 			}
@@ -155,16 +157,6 @@ func (p *Predictor) holds(needs float64, class int) bool {
 	return needs <= p.cells[p.index(class)].threshold || p.cfg.Floor > 0 && needs == 0
 }
 
-// likeliest returns the class of the largest probability, the first of equals.
-func likeliest(row []float64) (class int) {
-	for c, p := range row {
-		if p > row[class] {
-			class = c
-		}
-	}
-	return class
-}
-
 // Learn updates the thresholds with labelled rows, in order. covered reports for each
 // row whether the set that was served held the label; so the coverage of served sets
 // is controlled, however late labels come. If covered is nil, the set under the
@@ -176,7 +168,8 @@ func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 	}
 	for i := range n {
 		row, y := p.row(rows, i), int(labels[i])
-		needs := p.needs(row, y, likeliest(row))
+		top, _ := calibration.Top(row)
+		needs := p.needs(row, y, top)
 		held := p.holds(needs, y)
 		if covered != nil {
 			held = covered[i]
