@@ -42,9 +42,9 @@ pictures: ## the pictures of README and docs, anew
 	.ci/pictures --write
 ci: ## everything that a change must pass; .ci/run STAGE runs one stage
 	.ci/run
-release: ## archives, chart, sums and provenance in dist: VERSION=1.0.0 GOVULNDB=URL
+release: ## archives, wheels, chart, sums and provenance in dist: VERSION=1.1.0 SIGNING_KEY=FILE GOVULNDB=URL
 	@[ -n "$$GOVULNDB" ] || { echo "GOVULNDB is not set: give the URL of the Go vulnerability database, or of a copy"; exit 1; }
 	VULNERABILITIES=required .ci/vulnerabilities
 	.ci/release $(VERSION)
-image: release ## the image of these binaries, with docker buildx: VERSION=1.0.0
+image: release ## the image of these binaries, with docker buildx: VERSION=1.1.0
 	docker buildx build --target release --platform linux/amd64,linux/arm64 -t gvbll:$(VERSION) .

@@ -1,4 +1,4 @@
-// Package gvbll has what is tested of the whole tree: who imports whom, what ARCHITECTURE.md names, which decoders are fuzzed.
+// Package gvbll has what is tested of the whole tree: who imports whom, what ARCHITECTURE.md names, which decoders are fuzzed, which bounds are crossed.
 package gvbll
 
 import (

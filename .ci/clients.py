@@ -4,6 +4,7 @@ Python clients of Kafka and without any code of gvbll."""
 import json
 import random
 import sys
+import time
 from pathlib import Path
 
 PEOPLE = 300
@@ -63,7 +64,10 @@ def run(broker, prefix, page):
     import msgpack
 
     right, seen = 0, set()
+    until = time.monotonic() + 120
     while seen != want.keys():
+        missing = sorted(want.keys() - seen)
+        assert time.monotonic() < until, f"after 120 s no prediction of {len(missing)} nodes of {len(want)}: {missing[:20]}"
         message = doc["consumer"].poll(1.0)
         if message is None:
             continue

@@ -74,7 +74,6 @@ EITHER = {
 # Series of rules and alerts that need not be there.
 RARE = {
     "graph:gvbll_act_recall:ratio1d": "only with --act", "graph:gvbll_act_recall:error1d": "only with --act",
-    "graph:gvbll_act_precision:ratio1d": "only with --act",
     "graph_class:gvbll_class_worse:ratio1d": "only if one is", "graph:gvbll_labels_stopped:seconds": "only if they have",
     "graph:gvbll_label_silence:ended": "only after one",
     "gvbll_topic_at_risk": "only if a topic is", "gvbll_unknown_class_labels_total": "only if such labels come",

@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -440,30 +441,23 @@ func TestObjective(t *testing.T) {
 }
 
 // TestColours: what was served, the model as trained, the head that learns and chance have one
-// colour each on all boards, on the page and in the pictures of the table. What several
-// panels have, such as classes, has its colour by its name, not by its place.
+// colour each on all boards and on the page. Graphs, whose panels have
+// others each, have their colours by their names. Names may share one; classes do not: they have
+// theirs in the order of the alphabet, as Prometheus answers, and the same ones are in all panels.
 func TestColours(t *testing.T) {
-	css, pictures := read(t, "page/files/page.css"), read(t, "../cmd/lab/table/pictures.go")
+	css := read(t, "page/files/page.css")
 	of := make(map[string]string)
 	for series, class := range map[string]string{"served": "served", "static": "static", "online": "online", "by chance": "by-chance"} {
 		of[series] = found(`(?m)^\.`+class+` { color: (#\w{6}); }$`, css)[0]
 	}
-	for system, series := range map[string]string{"pool": "served", "gvbll-online": "online", "gvbll-static": "static"} {
-		var r, g, b int
-		if _, err := fmt.Sscanf(of[series], "#%02x%02x%02x", &r, &g, &b); err != nil {
-			t.Fatal(err)
-		}
-		if m := regexp.MustCompile(`"` + system + `": {(\w+), (\w+), (\w+),`).FindStringSubmatch(pictures); m == nil || fmt.Sprint(m[1:]) != fmt.Sprint([]string{hex(r), hex(g), hex(b)}) {
-			t.Errorf("pictures draw %s as %v, want %s", system, m, of[series])
-		}
-	}
-	byName := regexp.MustCompile(`{{(head|graph|class|value|instance|group)}}`) // what several panels have
+	byName := regexp.MustCompile(`{{(head|graph|value|instance)}}`) // what several panels have
+	byPlace, chosen := regexp.MustCompile(`{{(class|group)}}`), map[string]string{}
 	for name, d := range dashboards(t) {
 		for _, p := range d.all() {
 			if p.Type != "timeseries" && p.Type != "bargauge" && p.Type != "trend" {
 				continue
 			}
-			for _, q := range p.Targets {
+			for i, q := range p.Targets {
 				c, ok := override[struct{ FixedColor string }](t, p, q.LegendFormat, "color")
 				switch want := of[q.LegendFormat]; {
 				case p.Type == "bargauge" && q.LegendFormat != "served" && q.LegendFormat != "by chance" && of["static"] == p.FieldConfig.Defaults.Color.FixedColor: // grey: it does not serve
@@ -471,6 +465,14 @@ func TestColours(t *testing.T) {
 					t.Errorf("%s: %q draws %s in %q, want %s", name, p.Title, q.LegendFormat, c.FixedColor, want)
 				case p.Type == "timeseries" && byName.MatchString(q.LegendFormat) && p.FieldConfig.Defaults.Color.Mode != "palette-classic-by-name":
 					t.Errorf("%s: %q colours %s by place: %v %v", name, p.Title, q.LegendFormat, p.FieldConfig.Defaults.Color, ok)
+				case p.Type == "timeseries" && byPlace.MatchString(q.LegendFormat) && p.FieldConfig.Defaults.Color.Mode != "palette-classic":
+					t.Errorf("%s: %q colours %s by a hash of the name, which others have, too", name, p.Title, q.LegendFormat)
+				}
+				if m := byPlace.FindString(q.LegendFormat); p.Type == "timeseries" && m == q.LegendFormat {
+					_, these, _ := strings.Cut(q.Expr, " topk(")
+					if chosen[m] = cmp.Or(chosen[m], these); these == "" || these != chosen[m] || i > 0 {
+						t.Errorf("%s: %q has other %s first: topk(%s, elsewhere topk(%s", name, p.Title, m, these, chosen[m])
+					}
 				}
 				for head, as := range map[string]string{"online": "online", "pool": "served"} {
 					if c, _ := override[struct{ FixedColor string }](t, p, head, "color"); q.LegendFormat == "{{head}}" && p.Type == "timeseries" && c.FixedColor != of[as] {
@@ -480,14 +482,6 @@ func TestColours(t *testing.T) {
 			}
 		}
 	}
-}
-
-// hex returns a part of a colour as gofumpt writes it.
-func hex(v int) string {
-	if v == 0 {
-		return "0"
-	}
-	return fmt.Sprintf("%#02x", v)
 }
 
 // TestReliabilityDiagram: the diagram has numbers on both axes, the diagonal, and the band of

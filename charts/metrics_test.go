@@ -112,12 +112,6 @@ var advice = []struct {
 		{"gvbll_trial_labels", "Stands still: no labels, or the model is being loaded."},
 		{"gvbll_trial_lead_nats", "Above 0: the model on trial is better."},
 		{"gvbll_promotions_total", "Nobody ran `gvbll promote`: check who may write to the commands topic."},
-		{"gvbll_shadow_labels_total", "As `gvbll_scored_labels_total`."},
-		{"gvbll_shadow_correct_labels_total", ""},
-		{"gvbll_shadow_log_loss_nats_total", "NLL below the serving model's: `gvbll promote`."},
-		{"gvbll_shadow_brier_score_total", "As the one before."},
-		{"gvbll_shadow_prequential", "As `gvbll_prequential`. Of the owner only."},
-		{"gvbll_shadow_prequential_labels", "Few: these scores mean little."},
 	}},
 	{"Drift, sets and fallback", [][2]string{
 		{"gvbll_drift_changes_total", "Worse: `GvbllDriftFound`. Other: `GvbllDriftUnlabelled`. See [coverage.md](coverage.md#drift-detectors)."},
@@ -231,6 +225,10 @@ func metricsPage(t *testing.T) string {
 		if labels != nil {
 			series += "{" + strings.Join(labels, ",") + "}"
 		}
+		if strings.HasPrefix(name, "gvbll_shadow_") {
+			b.WriteString("`" + series + "`, ")
+			return
+		}
 		of := ""
 		if f.GetType() == dto.MetricType_HISTOGRAM {
 			of = " (histogram)"
@@ -267,6 +265,15 @@ in braces stand labels; counters end in ` + "`_total`" + `, what is no histogram
 			}
 			row(m[0], m[1])
 		}
+		if s.section == "Models" {
+			b.WriteString("- ")
+			for _, name := range slices.Sorted(maps.Keys(families)) {
+				if strings.HasPrefix(name, "gvbll_shadow_") {
+					row(name, "")
+				}
+			}
+			b.WriteString("as those without `shadow`. *NLL below the serving model's: `gvbll promote`.*\n")
+		}
 		b.WriteString("\n")
 	}
 	b.WriteString("## What the engine counts\n\nEach is in the ledger's records, in `gvbll status --json` and on page and report, too.\n\n")
@@ -277,11 +284,7 @@ in braces stand labels; counters end in ` + "`_total`" + `, what is no histogram
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		t.Errorf("%s is exported, but there is no advice on it", name)
 	}
-	b.WriteString(ownQueriesText)
-	for _, o := range ownQueries {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.Join(o.metrics, "`, `"), o.why)
-	}
-	b.WriteString("\n## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
+	b.WriteString("## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
 	return b.String()
 }
 
@@ -297,32 +300,22 @@ ECE over all labels of a range, here a day:
 The [rules](../charts/gvbll/rules/gvbll.yml) have it over the last hour, ` + "`graph:gvbll_served_ece:ratio1h`" + `, and its chance level,
 ` + "`graph:gvbll_served_ece_by_chance:bound1h`" + `, which calibrated probabilities do not exceed by chance with as many labels
 ([ADR 27](adr/0027-ece-and-chance.md)): copy them with another range. By how many points the first is above the second is
-` + "`graph:gvbll_verdict:points1h`" + `: 0 where it is not, -1 for too few labels to tell, and others where labels cannot tell at all. Never
-average the ECE of short ranges: of few labels it is mostly chance.
+` + "`graph:gvbll_verdict:points1h`" + `: 0 where it is not, below 0 where labels cannot tell. Never average the ECE of short ranges: of few labels it is
+mostly chance.
 
 ## Rare classes, over any range
 
 The probability of the class that is acted on (` + "`--act`" + `), of those that are named (` + "`--by class=`" + `), and of the two rarest of the
 training nodes, is counted in forty bins of log odds ([ADR 36](adr/0036-rare-classes.md)). Counters say how much is in a bin or above; what is in
 it is that less what is in the next one, which the label ` + "`next`" + ` names. The rules have bins, AUC and average precision over a day, with
-standard errors (` + "`graph_class:gvbll_auc:ratio1d`, `graph_class:gvbll_auc:error1d`" + `), and what always saying the most frequent class would be
-right for over the hour, ` + "`graph:gvbll_majority:ratio1h`" + `. Precision and recall by threshold, the label ` + "`bin`" + `:
+standard errors (` + "`graph_class:gvbll_auc:ratio1d`, `graph_class:gvbll_auc:error1d`" + `). Precision and recall by threshold, the label ` + "`bin`" + `:
 
     sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d])) / (sum by (graph, class, bin) (increase(gvbll_class_rows_from_total[1d])) > 0)
     sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d]))
       / on (graph, class) group_left () (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
 
 All are of what was served, against the first label of a node. Binning costs less than .005 where a class has a few hundred labels; of fewer, ` + "`gvbll_class_average_precision`" + ` is exact.
-` + "`gvbll status --json`, `gvbll report`" + ` and the page compute the same from the same counts, of up to eight classes.
 
-`
-
-const ownQueriesText = `## On no board
-
-All others are on a panel or in an alert. These are for queries of one's own.
-
-| metric | why it is on no panel |
-|---|---|
 `
 
 // ownQueries are the metrics that are on no panel and in no alert, each with a reason.
@@ -349,13 +342,11 @@ var ownQueries = []struct {
 		"gvbll_forget_distance",
 	}},
 	{"*Oldest record that is needed* has its age; this is for who deletes records by offset", []string{"gvbll_needed_offset"}},
-	{"how often an option had something to do, which `gvbll status` says in words", []string{
-		"gvbll_features_cleared_total", "gvbll_cohort_others_total", "gvbll_reasons_total",
-	}},
 }
 
-// TestEveryMetricIsSomewhere: a metric is on a panel, or in the rule of an alert, or documented as one for queries of one's own, and not two
-// of these. What a recording rule is computed from is where the rule is.
+// TestEveryMetricIsSomewhere: a metric is on a panel, or in the rule of an alert, or documented as one for queries of
+// one's own, and not two of these; or it is a figure with words, which status, report and page show. What a recording
+// rule is computed from is where the rule is, and each rule is somewhere.
 func TestEveryMetricIsSomewhere(t *testing.T) {
 	rules := read(t, "gvbll/rules/gvbll.yml")
 	name := regexp.MustCompile(`[\w:]*gvbll_[\w:]+`)
@@ -383,17 +374,26 @@ func TestEveryMetricIsSomewhere(t *testing.T) {
 			todo = append(todo, name.FindAllString(recorded[next], -1)...)
 		}
 	}
+	for r := range recorded {
+		if !seen[r] && !strings.Contains(read(t, "../docs/kubernetes.md"), r) { // of an autoscaler
+			t.Errorf("%s is recorded, and on no panel and in no alert", r)
+		}
+	}
 	own := make(map[string]bool)
 	for _, o := range ownQueries {
 		for _, m := range o.metrics {
 			own[m] = true
 		}
 	}
+	said := make(map[string]bool)
+	for _, f := range figure.All() {
+		said["gvbll_"+f.Name] = said["gvbll_"+f.Name] || f.Words != ""
+	}
 	all := exported(t)
 	for m, f := range all {
 		on := seen[m] || f.GetType() == dto.MetricType_HISTOGRAM && (seen[m+"_bucket"] || seen[m+"_sum"])
-		if on == own[m] {
-			t.Errorf("%s is on a panel or in an alert: %t, and for queries of one's own: %t", m, on, own[m])
+		if on == own[m] && (on || !said[m]) {
+			t.Errorf("%s is on a panel or in an alert: %t, and for queries of one's own: %t; a figure with Words may be neither", m, on, own[m])
 		}
 	}
 	for m := range own {

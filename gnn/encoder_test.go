@@ -346,7 +346,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"not a number", KindSAGE, func(m state) {
 			m["convs.0.lin_l.bias"] = safetensors.Of([]float32{0, float32(math.NaN()), 0}, 3)
 		}, "finite"},
-		{"overflow", KindSAGE, func(m state) { m["convs.0.lin_l.bias"] = safetensors.Of([]float32{0, 3e38, 0}, 3) }, "want a finite number within ±1e+12"},
+		{"overflow", KindSAGE, func(m state) { m["convs.0.lin_l.bias"] = safetensors.Of([]float32{0, 1e20 * maxWeight, 0}, 3) }, "want a finite number within ±1e+12"},
 		{"empty", KindSAGE, func(m state) { m["convs.0.lin_l.bias"] = ones(0) }, "each at least 1"},
 
 		{"another kind", KindGCN, func(m state) { m["convs.0.att_src"] = ones(1, 1, 3) }, "no layer of this encoder, the first is \"convs.0.att_src\""},
@@ -411,9 +411,20 @@ func TestLoadRefuses(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	one, inf := []float32{1}, []float32{float32(math.Inf(1))}
 	for name, build := range map[string]func() error{
-		"sage, no layers":       func() error { _, err := NewSAGE(3, ReLU); return err },
-		"sage, no features":     func() error { _, err := NewSAGE(0, ReLU, SAGELayer{Bias: one}); return err },
-		"sage, no outputs":      func() error { _, err := NewSAGE(1, ReLU, SAGELayer{}); return err },
+		"sage, no layers":   func() error { _, err := NewSAGE(3, ReLU); return err },
+		"sage, no features": func() error { _, err := NewSAGE(0, ReLU, SAGELayer{Bias: one}); return err },
+		"sage, no outputs":  func() error { _, err := NewSAGE(1, ReLU, SAGELayer{}); return err },
+		"sage, means": func() error {
+			_, err := NewSAGEKinds(1, ReLU, KindsLayer{Neigh: slices.Repeat([][]float32{one}, 100*MaxMeans), Self: one, Bias: one})
+			return err
+		},
+		"sage, kinds": func() error {
+			kinds := make(EdgeKinds, 100*MaxMeans)
+			for i := range kinds {
+				kinds[i].Name = fmt.Sprint(i)
+			}
+			return kinds.Check(len(kinds))
+		},
 		"sage, activation":      func() error { _, err := NewSAGE(1, "tanh", SAGELayer{Neigh: one, Bias: one}); return err },
 		"gcn, no layers":        func() error { _, err := NewGCN(3, ReLU); return err },
 		"gcn, no outputs":       func() error { _, err := NewGCN(1, ReLU, GCNLayer{}); return err },

@@ -101,3 +101,72 @@ func TestNormalizerRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestRanks: a feature that is not about normal is its rank's log odds, which are nearly the same on any scale; one that is, or
+// that has two values, is standardised as ever, and so are all where each is.
+func TestRanks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const n = 400
+	fit := func(scale func(float64) float64, draw ...func(i int) float64) (*Normalizer, []Vector) {
+		x := make([]Vector, n)
+		for i := range x {
+			for _, d := range draw {
+				x[i].Dense = append(x[i].Dense, float32(scale(d(i))))
+			}
+		}
+		f, err := FitNormalizer(NormalizeRanks, x)
+		if err == nil {
+			err = f.Validate(len(draw))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f, x
+	}
+	skewed := make([]float64, n)
+	for i := range skewed {
+		skewed[i] = math.Exp(rng.NormFloat64())
+	}
+	normal := func(i int) float64 { return 5 + math.Log(skewed[i]) }
+	amount := func(i int) float64 { return skewed[i] }
+	two := func(i int) float64 { return float64(i % 7 / 6) }
+	same := func(int) float64 { return 3 }
+	plain := func(x float64) float64 { return x }
+
+	if f, _ := fit(plain, normal, two, same); f.Kind != NormalizeStandard || f.Of != nil || f.Ranked() != nil {
+		t.Errorf("features about normal are normalised by %s", f.Kind)
+	}
+	f, x := fit(plain, normal, two, same, amount)
+	if f.Ranked() != f || f.Of[0].Knots != nil || f.Of[1].Knots != nil || f.Of[2].Knots == nil || f.Of[3].Knots == nil {
+		t.Errorf("normalised by %s: %+v, want ranks of what is not normal, and of what nothing is known of", f.Kind, f.Of)
+	}
+	if u := f.Usual(3); u < .8 || u > 1.25 {
+		t.Errorf("the usual amount is %v, want the median, about 1", u)
+	}
+	for name, scale := range map[string]func(float64) float64{
+		"x³": func(x float64) float64 { return x * x * x }, "exp": math.Exp, "ln": func(x float64) float64 { return math.Log(x + .001) },
+	} {
+		g, y := fit(scale, normal, two, same, amount)
+		var square float64
+		for i := range x {
+			a, b := f.Apply(Vector{}, x[i]).Dense, g.Apply(Vector{}, y[i]).Dense
+			square += float64((a[3]-b[3])*(a[3]-b[3])) / n
+			if a[2] != 0 || b[2] != 0 || a[3] != f.Deviations(3, x[i].Dense[3]) {
+				t.Fatalf("row %d is %v and %v", i, a, b)
+			}
+		}
+		if off := math.Sqrt(square); name != "ln" && off > .05 {
+			t.Errorf("%s: amounts are off by %.3f standard deviations", name, off)
+		}
+	}
+	if f, _ := fit(plain, same, amount); f.Deviations(0, 4) <= 0 || f.Deviations(0, 4) != f.Deviations(0, 400) {
+		t.Errorf("beyond a feature that never varied: %v and %v", f.Deviations(0, 4), f.Deviations(0, 400))
+	}
+	wide := make([]Vector, 3)
+	for i := range wide {
+		wide[i].Dense = slices.Repeat([]float32{float32(100 * i * i * i)}, mostRanked+1)
+	}
+	if f, err := FitNormalizer(NormalizeRanks, wide); err != nil || f.Kind != NormalizeStandard {
+		t.Errorf("%d features are normalised by %v (%v), and no table has so many", mostRanked+1, f, err)
+	}
+}

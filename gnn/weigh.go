@@ -65,7 +65,7 @@ type nodeMeans struct {
 }
 
 // fewNeighbours is the largest number of neighbours of a node with n means whose sums are not kept.
-func fewNeighbours(n int) int { return 3*n + 1 }
+func fewNeighbours(n int) int { return 2 * n }
 
 func newKindMeans(e Encoder) *kindMeans {
 	if MeansOf(e) == 0 {

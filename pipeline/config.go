@@ -120,8 +120,7 @@ type Local struct {
 	Workers int
 	// Run runs a job beside the engine: the learning of a batch, or the prediction of half of a
 	// window's arrivals. It starts job, on a goroutine if it likes, and returns a function that
-	// waits for its end. Outcomes do not depend on it. It has an effect only with LearnLag; nil
-	// means at once. The engine has one job at a time.
+	// waits for its end. Outcomes do not depend on it; nil means at once. The engine has one job at a time.
 	Run func(job func()) (wait func())
 }
 
@@ -161,11 +160,7 @@ func (c Config) graphOptions() []gnn.Option {
 
 // heads returns the settings of the heads.
 func (c Config) heads() heads.Config {
-	h := heads.Config{Update: c.Update, Samples: c.Samples, Lag: c.LearnLag}
-	if c.LearnLag > 0 { // else there is nothing that runs beside
-		h.Beside = c.Local.Run
-	}
-	return h
+	return heads.Config{Update: c.Update, Samples: c.Samples, Lag: c.LearnLag, Beside: c.Local.Run}
 }
 
 // waiting returns the bounds of predictions that wait.

@@ -303,18 +303,24 @@ func (e *Engine) Learn() *event.Outcome {
 	w, out := x.Window, x.Out
 	e.labels.Join(x)
 	e.labels.Collect(x, &e.observers)
-	e.scorer.Score(out)
-	e.observers.Scored(out)
 	if b := &e.labels.Batch; !b.Empty() {
 		e.queue.Put(e.next, func(to *pool.Batch) { e.serving.Prepare(b, to) })
 	}
-	if e.cfg.LearnLag == 0 {
+	atOnce, counted := e.cfg.LearnLag == 0, e.cfg.LabelRates == CountedRates
+	if atOnce && !counted { // beside the scores, which are of what was served
 		e.queue.Begin(e.next)
+	}
+	e.scorer.Score(out)
+	e.observers.Scored(out)
+	if atOnce && counted { // with the rates that this window has counted
+		e.queue.Begin(e.next)
+	}
+	e.nodes.DropWindow()
+	e.labels.Levels(out)
+	if atOnce {
 		e.queue.Settle()
 	}
 	e.queue.Report(out)
-	e.nodes.DropWindow()
-	e.labels.Levels(out)
 	e.next++
 	e.now = nil
 	e.pending.Release()

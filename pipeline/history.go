@@ -22,9 +22,10 @@ type History struct {
 	nodes   *structure.Nodes
 	pending *serve.Pending // predictions that are empty
 	waiting serve.Unmatched
-	list    []Recorded // by node number; the zero value where there is none
-	classes []string   // in the order in which they were given or seen
-	place   map[string]int32
+	list    []Recorded       // by node number; the zero value where there is none
+	classes []string         // in the order in which they were given or seen
+	place   map[string]int32 // of a class in classes, by its name
+	spelled map[string]int32 // of the first class that has it as its one spelling
 	cfg     Config
 	given   int // how many of classes were given; labels by index mean these
 	kinds   gnn.EdgeKinds
@@ -78,7 +79,7 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	}
 	h := &History{
 		waiting: serve.NewUnmatched(cfg.Bounds.Labels, c.Settings.Labels), cfg: c.Settings,
-		place: make(map[string]int32), given: len(c.Classes), kinds: c.Kinds,
+		place: make(map[string]int32), spelled: make(map[string]int32), given: len(c.Classes), kinds: c.Kinds,
 	}
 	for _, name := range c.Classes {
 		h.class(name)
@@ -191,21 +192,24 @@ func (h *History) classOf(l *event.Label) int32 {
 	if l.Withdrawn {
 		return none
 	}
-	known := h.classes
 	if l.Class == "" {
-		known = known[:h.given]
-	}
-	in := l.In
-	if h.cfg.Reading.First {
-		in = l.FirstIn
-	}
-	if class, ok := in(known); ok {
-		return class
-	}
-	if l.Class == "" {
+		in := l.In
+		if h.cfg.Reading.First {
+			in = l.FirstIn
+		}
+		if class, ok := in(h.classes[:h.given]); ok {
+			return class
+		}
 		return none
 	}
-	return h.class(spelling.Name(l.Class))
+	if class, known := h.place[l.Class]; known {
+		return class
+	}
+	name := spelling.Name(l.Class)
+	if class, known := h.spelled[name]; known && !h.cfg.Reading.First {
+		return class
+	}
+	return h.class(name)
 }
 
 // class returns the index of a class, which it adds if the name is new.
@@ -220,6 +224,10 @@ func (h *History) class(name string) int32 {
 	c = int32(len(h.classes))
 	name = strings.Clone(name)
 	h.classes, h.place[name] = append(h.classes, name), c
+	one := spelling.Name(name)
+	if _, known := h.spelled[one]; !known {
+		h.spelled[one] = c
+	}
 	return c
 }
 

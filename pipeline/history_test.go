@@ -97,7 +97,7 @@ func historyIsTheEngines(t *testing.T, cfg pipeline.Config) {
 
 // TestHistoryKeepsEveryClass: a history keeps labels of classes that the serving model lacks
 // by name, a label that came before its node, and the first of two labels; an index means a
-// class that was given.
+// class that was given. Of a flood of new classes it keeps 65,536.
 func TestHistoryKeepsEveryClass(t *testing.T) {
 	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: 1, Classes: []string{"a", "b"}, Settings: pipeline.Config{Labels: serve.FirstStands}})
 	if err != nil {
@@ -120,5 +120,14 @@ func TestHistoryKeepsEveryClass(t *testing.T) {
 	want := []string{"1 b, came in 1 at 10, label in 1", "3 new, came in 1 at 30, label in 1", "4 newer, came in 1 at 40, label in 1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("labelled nodes %q, want %q", got, want)
+	}
+	flood := &event.Window{Number: 2}
+	for i := range int64(4 << 16) {
+		flood.Labels = append(flood.Labels, label(10+i, fmt.Sprint("flood ", i), 0))
+	}
+	h.Step(flood)
+	h.Step(&event.Window{Number: 3, Labels: []event.Label{label(0, "one more", 0)}})
+	if n := len(h.Classes()); n != 2+1<<16 {
+		t.Errorf("after a flood of labels there are %d classes, want the two given and 65536", n)
 	}
 }

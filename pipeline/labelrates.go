@@ -46,8 +46,8 @@ func ParseLabelRates(text string) (LabelRates, error) {
 func (r *LabelRates) declare(l *setting.List, c *Config) {
 	l.Add(setting.Setting{
 		Name: "label-rates", Group: "update", Kept: setting.Optional, Placeholder: "CLASS=RATE,...",
-		Help: "Share of a class's nodes whose label comes, such as ok=0.1 (1 for others), or counted; the pool " +
-			"then predicts all nodes, not only those with labels (docs/method.md).",
+		Help: "Share of a class's nodes whose label comes, such as ok=0.1 (1 for others), or counted; the pool then " +
+			"predicts all nodes (docs/method.md).",
 		Value: setting.Func(func() string { return string(*r) }, func(text string) (err error) {
 			*r, err = ParseLabelRates(text)
 			return err

@@ -13,7 +13,6 @@ type PosteriorReport struct {
 	Version   uint64     // batches that the first head has learned
 	Hash      event.Hash // of the state of all heads
 	Posterior posterior.Gaussian
-	Deviation []float64        // σ, d_e × C
 	Classes   []ClassPosterior // in the model's order
 	Distance  float64          // ‖M - M*‖, Frobenius norm
 	KL        float64          // of the posterior from the anchor, nats
@@ -33,8 +32,7 @@ func (e *Engine) PosteriorReport() *PosteriorReport {
 	e.queue.Settle()
 	q, anchor := e.serving.Online().Posterior().Clone(), &e.model.Prior
 	b := &PosteriorReport{
-		Version: e.serving.Heads()[0].Version(), Hash: e.queue.Last.Posterior, Posterior: q,
-		Deviation: make([]float64, len(q.Mean)), Classes: make([]ClassPosterior, q.Classes),
+		Version: e.serving.Heads()[0].Version(), Hash: e.queue.Last.Posterior, Posterior: q, Classes: make([]ClassPosterior, q.Classes),
 	}
 	for c := range b.Classes {
 		b.Classes[c].Class = e.model.Classes[c]
@@ -45,7 +43,6 @@ func (e *Engine) PosteriorReport() *PosteriorReport {
 		moved := q.Mean[i] - anchor.Mean[i]
 		c.Precision += q.Precision[i] / n
 		c.Variance += q.Variance(i) / n
-		b.Deviation[i] = math.Sqrt(q.Variance(i))
 		c.Distance += float64(moved * moved)
 	}
 	b.Distance, _ = q.Distance(anchor)

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -62,14 +63,12 @@ func (c *Config) Declare() *setting.List {
 	c.LabelRates.declare(l, c)
 	l.Add(setting.Setting{
 		Name: "map", Group: "kafka", Kept: setting.Optional, Placeholder: "FILE", File: true,
-		Help: "File that says how others' JSON becomes nodes, edges and labels (docs/data.md); 'gvbll map' tries " +
-			"it.",
+		Help:  "File that says how others' JSON becomes nodes, edges and labels (docs/data.md); 'gvbll map' tries it.",
 		Value: setting.Text(&c.Reading.Map, func(string) error { return nil }),
 	})
 	l.Add(setting.Setting{
 		Name: "partial-updates", Group: "kafka", Kept: setting.Optional,
-		Help: "An event with features by name leaves the others of its node as they are; else these become gaps. " +
-			"Some 10 bytes a value of a node.",
+		Help:  "An event with features by name leaves the others of its node as they are; else these become gaps.",
 		Value: setting.Switch(&c.Reading.Partial),
 	})
 	c.Keep.Declare(l)
@@ -104,8 +103,7 @@ func (c *Config) Declare() *setting.List {
 func (c *Config) declareHead(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "head", Kept: setting.Never, Placeholder: "NAME", Only: []string{"", HeadPool, HeadPaper},
-		Help: "What predicts: pool, the model's pool of heads, or paper, the paper's head. " +
-			"The pool when left out, if the model has one.",
+		Help:  "What predicts: pool, the model's pool of heads, or paper, the paper's head.",
 		Value: setting.Text(&c.Head, func(string) error { return nil }),
 	})
 	// A ledger's name for the head that the model serves by default: whether it was given or not, the engine is the same.
@@ -210,9 +208,7 @@ func (c *Config) declareFallback(l *setting.List) {
 		),
 	})
 	l.Check(func() error {
-		if c.Fallback == 0 {
-			c.Fallback = parts.DefaultFallback
-		}
+		c.Fallback = cmp.Or(c.Fallback, parts.DefaultFallback)
 		if math.IsNaN(c.Fallback) {
 			return errors.New("fallback NaN: give a number of nats such as 20, or a negative one for none")
 		}

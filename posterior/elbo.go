@@ -233,7 +233,7 @@ func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand
 // The paper has no such prior. Without it, where a few dozen training rows are all
 // classified correctly, τ falls until all other predictions are overconfident. A
 // precision of 1000 holds τ near 1 there, and hardly matters with tens of thousands of
-// rows (docs/adr/0006-temperature-prior.md).
+// rows (docs/adr/README.md, 6).
 func (v *Variational) temperaturePrior(weight float64) (penalty float64) {
 	t, g := &v.params.temperature, &v.grads
 	weight *= v.TemperaturePrecision

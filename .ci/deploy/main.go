@@ -30,6 +30,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/releaseutil"
+	"helm.sh/helm/v3/pkg/strvals"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
@@ -94,6 +95,21 @@ func checkChart(root string) {
 		check(manifests, flags)
 		fmt.Printf("%s: %d manifests\n", filepath.Base(file), len(manifests))
 	}
+	printed := map[string]any{} // by docs/kubernetes.md
+	page := string(must(os.ReadFile(filepath.Join(root, "docs/kubernetes.md"))))
+	for _, m := range regexp.MustCompile(`--set(-string)? '?([^\s']+)`).FindAllStringSubmatch(page, -1) {
+		parse := strvals.ParseInto
+		if m[1] != "" {
+			parse = strvals.ParseIntoString
+		}
+		if err := parse(m[2], printed); err != nil {
+			complain("docs/kubernetes.md: %v", err)
+		}
+	}
+	lint(printed)
+	manifests := must(render(c, printed))
+	check(manifests, flags)
+	fmt.Printf("as printed: %d manifests\n", len(manifests))
 	for _, r := range refused {
 		if _, err := render(c, must(chartutil.ReadValues([]byte(r.values)))); err == nil || !strings.Contains(err.Error(), r.want) {
 			complain("values %s: the error is %v, it should name %s", r.values, err, r.want)
@@ -119,7 +135,8 @@ var refused = []struct{ values, want string }{
 	{`settings: {linger: 20}`, "/settings/linger"},
 	{`{image: {repository: r}, kafka: {brokers: ["k:1"]}}`, "image.tag is required"},
 	{`{image: {tag: "1"}, kafka: {brokers: ["k:1"]}}`, "image.repository is required"},
-	{`{image: {repository: r, tag: "1"}, kafka: {brokers: ["k:1"], sasl: {mechanism: plain, user: u}}, model: {volume: {emptyDir: {}}}}`, "passwordSecret"},
+	{`{image: {repository: r, tag: "1"}, kafka: {brokers: ["k:1"], sasl: {mechanism: plain, user: u}}, ` +
+		`model: {volume: {emptyDir: {}}}}`, "passwordSecret"},
 }
 
 // render returns the manifests, by the names of their template and of their place in it.

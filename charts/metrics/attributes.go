@@ -25,8 +25,8 @@ func newAttributes(r meter.Register) attributes {
 			"category that training did not have (other), or further than ten standard deviations from its mean "+
 			"(clipped).", "attribute", "is"),
 		shift: r.Counters("gvbll_attribute_standard_deviations_total",
-			"By how many standard deviations the values of an attribute were above (side: above) or below the mean of "+
-				"training, summed over each window and then over windows.", "attribute", "side"),
+			"By how many standard deviations the values of an attribute were above (side: above) or below the mean "+
+				"of training.", "attribute", "side"),
 		trained: r.Gauges("gvbll_attribute_trained_share", "Share of the training rows whose value was a gap, or of "+
 			"another category.", "attribute", "is"),
 		odd: r.Counters("gvbll_attribute_odd_labels_total", "Scored labels, with --by, of nodes that have no value of an attribute, "+

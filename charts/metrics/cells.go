@@ -36,19 +36,16 @@ func cellDesc(name, help, label string) *prometheus.Desc {
 }
 
 var (
-	cellCount = cellDesc("gvbll_cells", "Cells of this worker, of a graph of several: by whether it owns them or stands by.", "role")
-	cellOwner = cellDesc("gvbll_cell_owner", "1 where this worker owns the cell, 0 where it stands by. Of single cells a worker has 2,000 "+
-		"series at most: this one of each, and the others of those whose verdict is bad, then of those with most work.", "cell")
-	cellLag = cellDesc("gvbll_cell_lag_seconds", "Seconds of stepping that wait in the cell: its events that are in no "+
-		"window yet, at what "+
-		"its latest windows took for an event.", "cell")
+	cellCount = cellDesc("gvbll_cells", "Cells of this worker that it owns, or stands by.", "role")
+	cellOwner = cellDesc("gvbll_cell_owner", "1 where this worker owns the cell, 0 where it stands by. Other series "+
+		"are of cells whose verdict is bad, or with most work.", "cell")
+	cellLag = cellDesc("gvbll_cell_lag_seconds", "Seconds of stepping that wait in the cell, at what its latest "+
+		"windows took for an event.", "cell")
 	cellNodes     = cellDesc("gvbll_cell_nodes", "Nodes of the cell's graph.", "cell")
 	cellLastLabel = cellDesc("gvbll_cell_last_label_timestamp_seconds", "When the latest label of the cell came to this worker. No series "+
 		"before one came.", "cell")
-	cellVerdict = cellDesc("gvbll_cell_verdict_points", "Verdict on the cell over the last hour or half of it, with "+
-		"the numbers of the rule "+
-		"graph:gvbll_verdict:points1h: -7 to -5 what is wrong with labels, -1 too few of them, 0 calibrated, above 0 by how many points "+
-		"the ECE is off.", "cell")
+	cellVerdict = cellDesc("gvbll_cell_verdict_points", "Verdict on the cell, as graph:gvbll_verdict:points1h: "+
+		"below -1 what is wrong with labels, above 0 by how many points the ECE is off.", "cell")
 )
 
 // Describe implements [prometheus.Collector].

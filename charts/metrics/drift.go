@@ -19,13 +19,12 @@ func newDrift(r meter.Register) drift {
 	d := drift{
 		changes: r.Counters("gvbll_drift_changes_total", "Changes found by a drift detector: worse where a loss "+
 			"rose, other where embeddings changed.", "detector", "change"),
-		rise: r.Gauges("gvbll_drift_rise_nats", "By how much the mean log loss rose at the last change: of what "+
-			"was served (adwin), or of the model as trained (adwin-static, at most 3 nats a label).", "detector"),
+		rise: r.Gauges("gvbll_drift_rise_nats", "By how much the mean log loss rose at the last change: of what was "+
+			"served (adwin), or of the model as trained (adwin-static).", "detector"),
 		score:     r.Gauges("gvbll_drift_score", "Latest score of a drift detector; a score above the threshold is a change.", "detector"),
 		threshold: r.Gauges("gvbll_drift_threshold", "Threshold of a drift detector; 0 before it has one.", "detector"),
 		accuracy: r.Gauges("gvbll_drift_accuracy", "Accuracy over about the latest thousand: mean confidence "+
-			"(confidence), corrected by how right such confidences were (estimated), of those whose label came "+
-			"(realised).", "by"),
+			"(confidence), corrected (estimated), of those whose label came (realised).", "by"),
 		ece: r.Gauges("gvbll_drift_ece", "Calibration error over about the latest thousand: estimated before "+
 			"labels, and realised.", "by"),
 		logLoss: r.Gauge("gvbll_drift_log_loss_nats", "Mean log loss of the labels since the last change that ADWIN found."),

@@ -21,8 +21,8 @@ func newLearned(r meter.Register) learned {
 		bias:   r.Gauges("gvbll_pool_bias", "Bias of a class in the pool's logits; classes beyond the first 64 are left out.", "class"),
 		rate: r.Gauges("gvbll_pool_label_rate", "Rate at which labels of a class come, as --label-rates gives it or "+
 			"counts it, divided by the largest; classes beyond the first 64 are left out.", "class"),
-		regret: r.Gauges("gvbll_pool_regret_nats", "Log loss of the pool over all labels, less that of its best head "+
-			"in hindsight; negative where the pool is better.", "head"),
+		regret: r.Gauges("gvbll_pool_regret_nats", "Log loss of the pool over all labels, less that of its best "+
+			"head in hindsight.", "head"),
 		distance: r.Gauges("gvbll_posterior_anchor_distance", "Euclidean distance of the posterior mean from the trained one.", "head"),
 		kl:       r.Gauges("gvbll_posterior_anchor_kl_nats", "KL divergence of the posterior from the trained one.", "head"),
 		entries:  r.Gauges("gvbll_posterior_entries", "Number of weights of the posterior: embedding dimensions times classes.", "head"),

@@ -24,7 +24,7 @@ func newModels(r meter.Register) models {
 		info: r.Gauges("gvbll_model_info", "Always 1; the labels say which model serves and which is in "+
 			"the shadow.", "model", "encoder", "part"),
 		trial: r.Gauges("gvbll_trial_labels", "Labels by which a model on trial is compared with the one that "+
-			"serves (compared), and those after which the better one serves (needed, 0 for never).", "model", "of"),
+			"serves, and those that are needed (0 for never).", "model", "of"),
 		lead: r.Gauges("gvbll_trial_lead_nats", "Log loss of the model that serves less that of the model on "+
 			"trial, over the labels by which they are compared.", "model"),
 		scores: newScores(r, "gvbll_shadow_", "labels_total", "Labels that the predictions of a shadow model's head were scored against.",

@@ -63,8 +63,7 @@ func newOdds(r meter.Register) odds {
 			"No series where the model file does not say.", "class"),
 	}
 	o.precision = r.Gauges("gvbll_class_average_precision", "Average precision of a class over its latest 64 to 127 "+
-		"labels, of 30 to 63 after a "+
-		"start, and all others that came between them: exact, where that from bins is off by up to .04 of so few.", "class")
+		"labels, of 30 to 63 after a start: exact.", "class")
 	for i, c := range binCounters {
 		o.bins[i] = r.Counters(c[0], c[1], "class", "bin", "next")
 	}

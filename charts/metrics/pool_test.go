@@ -28,7 +28,7 @@ func TestShowPool(t *testing.T) {
 # TYPE gvbll_pool_bias gauge
 gvbll_pool_bias{class="a"} 1
 gvbll_pool_bias{class="b"} -1
-# HELP gvbll_pool_regret_nats Log loss of the pool over all labels, less that of its best head in hindsight; negative where the pool is better.
+# HELP gvbll_pool_regret_nats Log loss of the pool over all labels, less that of its best head in hindsight.
 # TYPE gvbll_pool_regret_nats gauge
 gvbll_pool_regret_nats{head="pool"} -3
 # HELP gvbll_pool_share Share of a head, or of a product of all heads, in the mixture that the pool serves.

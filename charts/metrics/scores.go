@@ -109,8 +109,7 @@ func newHeads(r meter.Register) heads {
 		scores: newScores(r, "gvbll_", "scored_labels_total", "Labels that a head's predictions were scored against, where it "+
 			"served (serving is true) and where another head did. Of a corrected label, the first.",
 			"Mean scores of what was served since the first window: accuracy, nll (nats), ece, brier; over labels, "+
-				"or over windows that had labels, which members of a pool have not. The head that serves now has "+
-				"serving true.", "", "head", "serving"),
+				"or over windows that had labels.", "", "head", "serving"),
 		bins: newConfidences(r, "gvbll_calibration_", "predictions_total", "by bin of confidence",
 			"; bin is its least confidence, and the next bin begins .05 above.", "head", "serving", "bin"),
 		slices: newConfidences(r, "gvbll_slice_", "labels_total", "of the serving head by slice of the graph",

@@ -35,9 +35,11 @@ func Cells(graph string, list func() []Cell) http.Handler {
 		render(w, http.StatusOK, "cells.html", v)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		noSuchPage.because(fmt.Sprintf("%.80q: the pages and the API of cell N are under /cells/N/, of the cells at /; "+
-			"'gvbll status' says "+
-			"which worker has which", r.URL.Path)).write(w)
+		noSuchPage.because(fmt.Sprintf("%.80q: the pages and the API of cell N are under /cells/N/, of the cells "+
+			"at /; 'gvbll status' says which worker has which", r.URL.Path)).write(w)
 	})
 	return secured(mux)
 }
+
+// Elsewhere answers a request for a cell that a worker does not have, with the words that say who does.
+func Elsewhere(w http.ResponseWriter, who string) { notReady.because(who).write(w) }

@@ -7,8 +7,7 @@
 // drives the engine.
 //
 // Requests never change what is served or learned. The pages can be read without a
-// script and load nothing from other hosts: pictures are drawn on the server, charts as a
-// part of the page (chart.go), and heat maps as images (heat.go).
+// script and load nothing from other hosts: charts are a part of the page (chart.go).
 //
 // The same templates make a file that needs nothing else: [Report], how a graph did over a
 // time. It is made of a [Period] for each

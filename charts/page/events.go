@@ -59,7 +59,6 @@ func (p *Past) Show(scores []pipeline.Summary, learned *pipeline.Pooled, by pipe
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.h.scores, p.h.pool, p.h.cohorts = scores, learned, cohortTable(by)
-	p.h.version++
 }
 
 // Classes returns the classes of the model that serves, and perhaps of one before with more.
@@ -75,7 +74,6 @@ func (p *Past) Serves(m *model.Model) {
 		p.classes.Store(&m.Classes)
 	}
 	p.h.shadow, p.h.pool = shadow{}, nil
-	p.h.version++
 }
 
 // ShowShadow reports the scores so far of the heads of the shadow model.
@@ -104,5 +102,4 @@ func (p *Past) Owns() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.h.worker.owner = true
-	p.h.version++
 }

@@ -20,8 +20,6 @@ const (
 // history is the part of the past that the pages and the API show. It is guarded by
 // the server's lock.
 type history struct {
-	version uint64 // increases whenever a picture may change
-
 	// The windows reported so far.
 	served  ring[served]
 	place   map[event.ID]int // the number in served of each node's latest prediction
@@ -85,7 +83,6 @@ func newHistory() history {
 // their memory.
 func (h *history) step(w Window) {
 	out := w.Outcome
-	h.version++
 	h.rhythm.Add(w.At, len(out.Predictions), len(out.Labelled))
 	h.figures.Merge(out.Figures.Kept())
 	h.latest = &event.Outcome{ServedBy: out.ServedBy, Heads: out.Heads, Drift: out.Drift, Coverage: out.Coverage}

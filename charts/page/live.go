@@ -21,7 +21,6 @@ type liveView struct {
 	State      string
 	Progress   *progressValue // nil unless something lasts
 	Trial      *Trial         // nil for none
-	Version    uint64         // of the pictures
 	Questions  []question
 	Latest     []shownPrediction
 	Explained  bool // some of them have reasons
@@ -33,7 +32,6 @@ type liveView struct {
 	Class      *classView // nil unless one was chosen
 	Windows    []windowSummary
 	Refused    refusedValue
-	Ready      bool // the engine can be asked
 }
 
 // headsView is what the live page shows of the heads.
@@ -46,15 +44,6 @@ type headsView struct {
 
 // titleView is the title of a page: the graph, and what the page is about.
 type titleView struct{ Graph, What string }
-
-// pictureView is a picture on a page.
-type pictureView struct {
-	Name, Alt string
-	Version   uint64
-}
-
-// Picture returns a picture of this state.
-func (v *liveView) Picture(name, alt string) pictureView { return pictureView{name, alt, v.Version} }
 
 // fact is a number about the stream. Metric is the metric with the same value, ""
 // for none.
@@ -91,12 +80,11 @@ func (s *Server) livePage(w http.ResponseWriter, r *http.Request) {
 // liveView returns the data of the live page from the history alone, without asking the
 // engine: the page must work even if the engine is stuck.
 func (s *Server) liveView(class string) *liveView {
-	ready := s.ask.Load() != nil
 	s.past.mu.Lock()
 	defer s.past.mu.Unlock()
 	h, m, heads := &s.past.h, s.past.h.model, s.past.h.measured()
 	v := &liveView{
-		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version, Version: h.version, Ready: ready,
+		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version,
 		Windows: h.windows.newest(shownWindows), Questions: s.answers(heads), Facts: h.facts(),
 		State: s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals),
 	}

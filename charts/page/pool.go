@@ -63,8 +63,6 @@ func barsOf(metric string, heads []string, values []float64) (list []barView) {
 type poolView struct {
 	Shares  []barView // of the parts of the mixture that serves; nil if it is no mixture
 	Weights []barView // of the heads
-	// Neighbours says whether there is a picture of which classes are neighbours.
-	Neighbours bool
 }
 
 // poolView returns what the pool has learned, nil if no pool serves.
@@ -73,9 +71,8 @@ func (h *history) poolView() *poolView {
 		return nil
 	}
 	return &poolView{
-		Shares:     barsOf("gvbll_pool_share", h.pool.Parts, h.pool.Shares),
-		Weights:    barsOf("gvbll_pool_weight", h.pool.Heads, h.pool.Weights),
-		Neighbours: h.knowsNeighbours(),
+		Shares:  barsOf("gvbll_pool_share", h.pool.Parts, h.pool.Shares),
+		Weights: barsOf("gvbll_pool_weight", h.pool.Heads, h.pool.Weights),
 	}
 }
 

@@ -20,10 +20,8 @@ func TestPool(t *testing.T) {
 	s := newFixture(t)
 	s.attach()
 	s.step(5)
-	for _, path := range []string{"/v1/pool", "/pictures/neighbours"} {
-		if w := s.get(path); w.Code != http.StatusNotFound {
-			t.Errorf("%s where the paper's head serves: status %d, want 404", path, w.Code)
-		}
+	if w := s.get("/v1/pool"); w.Code != http.StatusNotFound {
+		t.Errorf("/v1/pool where the paper's head serves: status %d, want 404", w.Code)
 	}
 	if strings.Contains(s.get("/").Body.String(), "pool-title") {
 		t.Error("the page shows a pool though the paper's head serves")
@@ -59,14 +57,7 @@ func TestPool(t *testing.T) {
 	if len(v.Heads) != len(spec.Heads) || v.Heads[0].Head != "static" || len(v.Bias) != 3 || len(v.Compatibility) != 3 || len(v.Compatibility[2]) != 3 {
 		t.Errorf("/v1/pool has %+v, want %d heads from static on, and 3 classes", v, len(spec.Heads))
 	}
-	// The classes have names at both edges of the picture.
-	if w := s.get("/pictures/neighbours"); w.Code != http.StatusOK || strings.Count(w.Body.String(), ">ham &amp; &lt;eggs&gt;<") != 2 {
-		t.Errorf("/pictures/neighbours: status %d, want 200 and each class twice: %.3000s", w.Code, w.Body)
-	}
 	body := s.get("/").Body.String()
-	if !strings.Contains(body, "pictures/neighbours") {
-		t.Error("the page does not show which classes are neighbours")
-	}
 
 	// A head's bar begins at zero, goes to its side, and is as long as its weight.
 	bars := regexp.MustCompile(`data-metric="gvbll_pool_weight\{head=&#34;([^&]+)&#34;\}">([^<]+)</td><td><svg[^>]+><rect( class="negative")? x="([^"]+)" y="1" width="([^"]+)" height="8"/><line x1="([^"]+)"`).FindAllStringSubmatch(body, -1)

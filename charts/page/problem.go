@@ -36,7 +36,7 @@ var (
 		Status: http.StatusMethodNotAllowed,
 	}
 	notReady = problem{
-		Type: "urn:gvbll:problem:not-ready", Title: "The ledger is being replayed",
+		Type: "urn:gvbll:problem:not-ready", Title: "The worker is not ready for this",
 		Status: http.StatusServiceUnavailable,
 	}
 	notYet = problem{

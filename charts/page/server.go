@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,13 +46,13 @@ const (
 // goroutines at once.
 type Server struct {
 	cfg       Config
-	mux       *http.ServeMux
+	mux       *http.ServeMux // nil until somebody asks
+	routed    sync.Once
 	ask       atomic.Pointer[func(func(*pipeline.Engine))] // nil until Attach
 	desk      atomic.Pointer[Desk]                         // nil until Decides
 	bodies    chan struct{}                                // holds one element per request whose body is in memory
 	trouble   atomic.Pointer[func() string]                // see Watch
 	questions chan struct{}                                // holds one element per request that uses the engine
-	pictures  pictures
 	started   time.Time
 	past      Past
 }
@@ -59,12 +60,11 @@ type Server struct {
 // New returns a server with an empty history.
 func New(cfg Config) *Server {
 	s := &Server{
-		cfg: cfg, mux: http.NewServeMux(), questions: make(chan struct{}, maxQuestions), bodies: make(chan struct{}, maxBodies),
+		cfg: cfg, questions: make(chan struct{}, maxQuestions), bodies: make(chan struct{}, maxBodies),
 		past: Past{h: newHistory()}, started: cfg.Now(),
 	}
 	s.past.h.model = cfg.Model
 	s.past.classes.Store(&cfg.Model.Classes)
-	s.routes()
 	return s
 }
 
@@ -87,7 +87,10 @@ func (s *Server) Attach(ask func(func(*pipeline.Engine))) { s.ask.Store(&ask) }
 func (s *Server) Watch(trouble func() string) { s.trouble.Store(&trouble) }
 
 // ServeHTTP implements [http.Handler]. Unknown paths get 404.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { secured(s.mux).ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.routed.Do(s.routes) // nobody asks for most of a thousand cells' pages
+	secured(s.mux).ServeHTTP(w, r)
+}
 
 // secured answers with the headers that all pages have.
 func secured(pages http.Handler) http.Handler {
@@ -96,17 +99,17 @@ func secured(pages http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "+
+		h.Set("Content-Security-Policy", "default-src 'none'; img-src data:; style-src 'self'; script-src 'self'; "+
 			"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		pages.ServeHTTP(w, r)
 	})
 }
 
 func (s *Server) routes() {
+	s.mux = http.NewServeMux()
 	s.mux.HandleFunc("GET /{$}", s.livePage)
 	s.mux.HandleFunc("GET /node", s.nodePage)
-	s.mux.HandleFunc("GET /status", s.statusPage)
-	s.mux.HandleFunc("GET /pictures/{name}", s.picture)
+	s.mux.HandleFunc("GET /pictures/calibration", s.picture)
 	s.mux.HandleFunc("GET /page.css", file("page.css"))
 	s.mux.HandleFunc("GET /page.js", file("page.js"))
 	s.api("GET", "/v1/nodes/{id}", s.node)

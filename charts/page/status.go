@@ -1,14 +1,8 @@
 package page
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"net/http"
 	"runtime"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -87,55 +81,4 @@ func (s *Server) progress() *progressValue {
 		return &progressValue{"events", h.come.events, total}
 	}
 	return nil
-}
-
-// statusView is the data of status.html.
-type statusView struct {
-	*statusValue
-	Title    titleView
-	Program  []fact
-	Model    []fact
-	Training []fact
-	Settings []fact
-}
-
-// statusPage serves GET /status: versions, the flags in force, the model, and the
-// settings that the ledger has.
-func (s *Server) statusPage(w http.ResponseWriter, _ *http.Request) {
-	m := s.modelValue()
-	v := &statusView{
-		statusValue: s.statusValue(), Title: titleView{s.cfg.Graph, "status"},
-		Settings: fieldsOf(m.Settings), Training: fieldsOf(m.Training),
-	}
-	v.Program = []fact{
-		{"version", v.Version, ""},
-		{"Go", v.Go, ""},
-		{"started", fmt.Sprintf("%s, %s ago", v.Started.Format(time.RFC3339), s.cfg.Now().Sub(s.started).Truncate(time.Second)), ""},
-	}
-	v.Model = []fact{
-		{"id", m.ID, ""},
-		{"encoder", fmt.Sprintf("%s, %d layers, %s: %d features to an embedding of %d", m.Encoder, m.Layers, m.Activation,
-			m.Features, m.Embedding), ""},
-		{"classes", strings.Join(m.Classes, ", "), ""},
-		{"normalization", m.Normalization, ""},
-	}
-	render(w, http.StatusOK, "status.html", v)
-}
-
-// fieldsOf returns the fields of a value that is an object in JSON, by name.
-func fieldsOf(object any) (list []fact) {
-	var fields map[string]json.RawMessage
-	text, err := json.Marshal(object)
-	if err = errors.Join(err, json.Unmarshal(text, &fields)); err != nil {
-		return []fact{{"unknown", err.Error(), ""}}
-	}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		value := string(fields[name])
-		var text string
-		if json.Unmarshal(fields[name], &text) == nil {
-			value = text
-		}
-		list = append(list, fact{strings.ReplaceAll(name, "_", " "), value, ""})
-	}
-	return list
 }

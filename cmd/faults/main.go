@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -43,8 +44,8 @@ type flags struct {
 	Soak struct {
 		Minutes float64 `help:"Duration." default:"2"`
 		Bases   string  `help:"${soak_bases}" placeholder:"URL"`
-		Rate    int     `help:"With --bases: nodes sent a second." default:"3500"`
-	} `cmd:"" help:"Send at a steady rate, and check that the worker's memory, files and goroutines do not grow."`
+		Rate    int     `help:"Nodes sent a second." default:"3500"`
+	} `cmd:"" help:"Send at a steady rate to workers whose nodes expire, and check that memory, files and goroutines do not grow."`
 	Restarts struct {
 		Times int           `help:"Restarts." default:"7"`
 		Rate  int           `help:"Nodes sent a second." default:"60"`
@@ -64,15 +65,15 @@ var flagsHelp = kong.Vars{
 	"crash_bases": "Workers write bases to this folder or bucket and purge the ledger, inputs are deleted up to the oldest " +
 		"one at each restart, and every second start has an empty state folder. There are no commands and no " +
 		"epochs.",
-	"soak_bases": "Two workers write bases to this folder or bucket, purge the ledger, and let nodes expire; inputs are " +
-		"deleted up to the oldest base, and workers are killed and start on empty folders.",
+	"soak_bases": "Two workers write bases to this folder or bucket, a folder of the trial's when left out, purge the ledger, and let " +
+		"nodes expire; inputs are deleted up to the oldest base, and workers are killed and start on empty folders.",
 	"hostile_size": "Share of the full size, which has a million commands, neighbours and nodes and ten million classes.",
 }
 
 func main() {
 	var f flags
 	cmd := kong.Parse(&f, kong.Name("faults"), kong.UsageOnError(), flagsHelp)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // brokers of Apache Kafka end with it
 	defer stop()
 	if err := f.run(ctx, cmd.Command()); err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)
@@ -90,12 +91,10 @@ func (f *flags) run(ctx context.Context, command string) error {
 	s := &trial.Setup{Head: f.Head, Flags: f.Crash.Flags, Bases: cmp.Or(f.Crash.Bases, f.Soak.Bases), Seed: f.Seed, Report: report}
 	defer s.Close()
 	nodes := map[string]int{
-		"crash": f.Crash.Nodes, "chaos": 2000, "cells": 6000, "soak": 20_000, "restarts": 2000,
+		"crash": f.Crash.Nodes, "chaos": 2000, "cells": 6000, "soak": 2000, "restarts": 2000,
 		"world": 600, "hostile": 600,
 	}[command]
-	if s.Small = f.Soak.Bases != ""; s.Small {
-		nodes = 2000
-	}
+	s.Small = command == "soak"
 	err := s.Prepare(ctx, f.Broker, f.Tool, gnn.Kind(f.Encoder), nodes, f.Crash.Promote)
 	var found interface{ Err() error }
 	if err == nil {
@@ -113,11 +112,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 		case "hostile":
 			found, err = trial.Hostile(ctx, s, f.Hostile.Size, f.Hostile.Only)
 		case "soak":
-			if long := time.Duration(f.Soak.Minutes * float64(time.Minute)); s.Bases != "" {
-				found, err = trial.Retention(ctx, s, f.Soak.Rate, long)
-			} else {
-				found, err = trial.Soak(ctx, s, long)
-			}
+			found, err = trial.Soak(ctx, s, f.Soak.Rate, time.Duration(f.Soak.Minutes*float64(time.Minute)))
 		}
 	}
 	if err == nil {

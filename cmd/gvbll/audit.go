@@ -38,12 +38,9 @@ type auditCmd struct {
 }
 
 var auditHelp = flags.Texts{
-	"audit_shadow": "The other model file, where one was in the shadow or was promoted; else predictions of it are " +
-		"not compared.",
-	"audit_from": "Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has " +
-		"them. Its state is taken on trust.",
-	"audit_state_dir": "Folder for what is fetched of a base, and for predictions that wait beyond 1 GiB of " +
-		"memory; the system's temporary folder, and memory, when left out.",
+	"audit_shadow":    "The other model file, where one was in the shadow or was promoted.",
+	"audit_from":      "Begin at a base instead: latest, or its name or first window. Its state is taken on trust.",
+	"audit_state_dir": "Folder for what is fetched of a base, and for predictions that wait beyond 1 GiB of memory.",
 }
 
 // Help is shown by gvbll audit --help.

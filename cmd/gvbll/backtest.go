@@ -20,7 +20,7 @@ type backtestCmd struct {
 
 	Model    string            `help:"@backtest_model" type:"path" placeholder:"FILE"`
 	Scores   []string          `help:"@backtest_scores" type:"path" placeholder:"FILE" sep:"none"`
-	Capacity backtest.Capacity `help:"@backtest_capacity" placeholder:"50/d"`
+	Capacity backtest.Capacity `help:"@backtest_capacity" placeholder:"NUMBER/UNIT"`
 	Picture  string            `help:"SVG of scores over time and reliability." type:"path" placeholder:"FILE"`
 	Tables   backtestTables    `embed:""`
 	JSON     bool              `help:"Print everything as JSON (docs/schemas/backtest.json)." name:"json"`
@@ -36,16 +36,12 @@ type backtestTables struct {
 }
 
 var backtestHelp = flags.Texts{
-	"backtest_model": "Model file of 'gvbll train' with the same data flags, in place of a training. One that was " +
-		"trained on nodes of the " +
-		"stream is refused.",
-	"backtest_scores": "Your own probabilities, to stand beside: a csv with a column node and one for each class; " +
-		"of two classes one is enough. May be given several times.",
+	"backtest_model": "Model file of 'gvbll train' with the same data flags, in place of a training.",
+	"backtest_scores": "Your own probabilities, to stand beside: a csv with a column node and one for each class, " +
+		"or one of two. Several times.",
 	"backtest_predictions": "Write what each system said of each node into this csv.",
-	"backtest_rows": "Write what logistic sees of each node as it comes into this csv, and end: step 0 is before " +
-		"the stream, due the step after which the label is known.",
-	"backtest_capacity": "How many nodes can be looked into, such as 50/d: says how many of the rarest class are " +
-		"among the most probable.",
+	"backtest_rows":        "Write what logistic sees of each node as it comes into this csv, and end.",
+	"backtest_capacity":    "How many nodes can be looked into, such as 50/d: says how many of the rarest class are among them.",
 }
 
 // Help is shown by gvbll backtest --help.
@@ -87,7 +83,7 @@ func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		return err
 	}
 	if set.Graphs != nil {
-		return fmt.Errorf("%s: a backtest is of nodes; 'go run ./cmd/lab graphs' measures graphs", set.Name)
+		return fmt.Errorf("%s: a backtest is of nodes; 'gvbll demo --fast --json --data' measures graphs", set.Name)
 	}
 	late := c.Data.LabelDelay.Steps
 	if c.Data.Data == "" && !c.Data.LabelDelay.Given() {

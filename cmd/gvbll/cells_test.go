@@ -205,6 +205,30 @@ func testCells(t *testing.T, sh *shell) {
 	if other := sh.get(url + "/cells/0/v1/nodes/called"); !strings.Contains(other, "unknown-node") {
 		t.Errorf("cell 0 says of the node of cell 2: %s", other)
 	}
+
+	// A third worker has some of the cells. Of another it says who owns that, which is there to be asked again.
+	third := cells[2].work("--model", file, "--decide", "--state-dir", t.TempDir())
+	var its string
+	kafkatest.Await(t, "the third worker stands by", func() bool {
+		if m := regexp.MustCompile(`http=(http://\S+)`).FindStringSubmatch(cells[2].errs.String()); m != nil {
+			its = m[1]
+		}
+		return its != "" && strings.Contains(sh.get(its+"/v1/cells"), `"cell":`)
+	})
+	elsewhere := 0
+	for number := range 3 {
+		code, said := cells[2].decide(fmt.Sprintf("%s/cells/%d", its, number), "", body)
+		if strings.Contains(said, fmt.Sprintf("does not have cell %d, but http://127.0.0.1:", number)) {
+			elsewhere++
+		}
+		if code != http.StatusOK && code != http.StatusServiceUnavailable {
+			t.Errorf("a worker that may have cell %d or not says %d %s", number, code, said)
+		}
+	}
+	if elsewhere == 0 {
+		t.Error("the third of three workers names the owner of no cell")
+	}
+	third()
 	second()
 	stop()
 	if out := sh.gvbll("audit", "--model", file, "--brokers", sh.addr); strings.Count(out, "agree with the model") != 4 {

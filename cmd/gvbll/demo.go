@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,8 +51,7 @@ type demoCmd struct {
 var demoHelp = flags.Texts{
 	"demo_dir": "Keep model and data in this folder. The same command continues after Ctrl-C or SIGTERM, not after " +
 		"SIGKILL.",
-	"demo_exit": "End after the stream, in a terminal too. Else the page stays until Enter or Ctrl-C, ten minutes " +
-		"if nobody has it open.",
+	"demo_exit":    "End after the stream, in a terminal too.",
 	"demo_json":    "Print the summary as JSON, with the scores of every head.",
 	"demo_brokers": "Your own Kafka brokers, host:port, without TLS and passwords; an embedded one when left out.",
 	"demo_http":    "Address of the live page, the query API, /metrics, /healthz and /readyz.",
@@ -66,6 +66,9 @@ func (demoCmd) Help() string {
 func (d demoCmd) check(g flags.Given) error {
 	if err := errors.Join(checkRate(d.Rate), d.Train.check(), d.Data.Check(g), d.Engine.Check(g, d.Train.Head)); err != nil {
 		return err
+	}
+	if d.Port < 0 || d.Port > math.MaxUint16 {
+		return flags.Usagef("--port %d: give one up to %d, or 0 for any free port", d.Port, math.MaxUint16)
 	}
 	return g.Check(
 		flags.NoEffect(len(d.Brokers) > 0, "no effect on --brokers, your own Kafka: leave out one of them", "port"),

@@ -134,14 +134,14 @@ func (g *testGraph) cite(from, to int) {
 	var records []kafka.Record
 	for i := range nodes {
 		n := &nodes[i]
-		r := kafka.Record{Topic: g.names.Nodes, Key: wire.AppendKey(nil, n.ID), Time: time.Now()}
+		r := kafka.Record{Topic: g.names.Nodes, Partition: g.names.Cell, Key: wire.AppendKey(nil, n.ID), Time: time.Now()}
 		if !n.Departed {
 			r.Value = wire.AppendNode(nil, n)
 		}
 		records = append(records, r)
 	}
 	for i := range labels {
-		records = append(records, kafka.Record{Topic: g.names.Labels, Value: wire.AppendLabel(nil, &labels[i]), Time: time.Now()})
+		records = append(records, kafka.Record{Topic: g.names.Labels, Partition: g.names.Cell, Value: wire.AppendLabel(nil, &labels[i]), Time: time.Now()})
 	}
 	must(g.t, producer.Send(g.t.Context(), records))
 }

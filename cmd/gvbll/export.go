@@ -19,8 +19,7 @@ type exportCmd struct {
 }
 
 var exportHelp = flags.Texts{
-	"export_model": "File of the model that serves: what it refused is left out, and directions, kinds and units " +
-		"are its own, not read from the events.",
+	"export_model": "File of the model that serves: what it refused is left out, and directions, kinds and units are its own.",
 	"export_until": "Read the windows before this one, or those committed before this time; all when left out.",
 }
 

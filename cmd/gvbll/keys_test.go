@@ -70,7 +70,7 @@ func checkKeysBits(t *testing.T, dir string, cfg pipeline.Config) {
 	t.Helper()
 	set, err := flags.Data{Data: dir, TrainShare: 0.3, Steps: 40}.Open()
 	must(t, err)
-	m, err := holdout.Train(t.Context(), set.Training(), model.Config{Hidden: []int{8}, Epochs: 2, Pool: true, Seed: 1}, nil)
+	m, err := holdout.Train(t.Context(), set.Training(), model.Config{Hidden: []int{8}, Epochs: 2, Pool: true, Seed: 1}, nil, nil)
 	must(t, err)
 	table, err := pipeline.New(m, cfg)
 	must(t, err)

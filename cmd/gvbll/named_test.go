@@ -226,7 +226,7 @@ func testNamedAttributes(t *testing.T, sh *shell) {
 func TestNamedBits(t *testing.T) {
 	set, err := flags.Data{Data: paymentsTable(t, 600), TrainShare: 0.3}.Open()
 	must(t, err)
-	m, err := holdout.Train(t.Context(), set.Training(), model.Config{Hidden: []int{8}, Epochs: 2, Pool: true, Seed: 1}, nil)
+	m, err := holdout.Train(t.Context(), set.Training(), model.Config{Hidden: []int{8}, Epochs: 2, Pool: true, Seed: 1}, nil, nil)
 	must(t, err)
 	rows := make(map[event.ID]gnn.Vector)
 	for v, x := range set.Features {

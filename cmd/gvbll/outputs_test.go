@@ -79,7 +79,10 @@ func testTwoOutputsOverOneInput(t *testing.T, sh *shell) {
 		t.Errorf("work without --inputs-prefix: exit code %d and %q, want the remedy", code, errs)
 	}
 	trial.audit("--model", model, "--prefix", "trial") // which knows from the ledger
-	if code, _, errs := sh.command("ledger", "--brokers", sh.addr, "--prefix", "trail"); code != exitFailed || !strings.Contains(errs, "check --prefix") {
-		t.Errorf("a misspelt prefix: exit code %d and %q", code, errs)
+	for _, command := range []string{"ledger", "forget 1", "promote", "audit --model " + model, "audit --from latest --base " + t.TempDir() + " --model " + model} {
+		args := append(strings.Fields(command), "--brokers", sh.addr, "--prefix", "trail")
+		if code, _, errs := sh.command(args...); code != exitFailed || !strings.Contains(errs, "check --prefix") {
+			t.Errorf("%s with a misspelt prefix: exit code %d and %q", command, code, errs)
+		}
 	}
 }

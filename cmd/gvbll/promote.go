@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -45,7 +46,7 @@ func (c promoteCmd) promote(ctx context.Context, p flags.Process, graph look.Gra
 	case err != nil:
 		return err
 	case r == nil:
-		return fmt.Errorf("ledger %s is empty: start 'gvbll work' with --shadow first", graph.Names.Ledger)
+		return fmt.Errorf("ledger %s is empty or missing: check --prefix, or start 'gvbll work' with --shadow first", graph.Names.Ledger)
 	case c.Model == r.Serves():
 		_, err := fmt.Fprintf(p.Out, "%smodel %s serves already\n", graph.Label(), c.Model)
 		return err
@@ -57,9 +58,7 @@ func (c promoteCmd) promote(ctx context.Context, p flags.Process, graph look.Gra
 	case shadow == "":
 		return fmt.Errorf("no model is in the shadow of model %s: start 'gvbll work' with --shadow first", r.Serves())
 	}
-	if c.Model == "" {
-		c.Model = shadow
-	}
+	c.Model = cmp.Or(c.Model, shadow)
 	if c.Model != shadow {
 		return fmt.Errorf("model %.40s is not in the shadow: model %s is, and model %s serves", c.Model, shadow, r.Serves())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/base"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -30,8 +31,7 @@ type rebaseCmd struct {
 var rebaseHelp = flags.Texts{
 	"rebase_accept_gap": "Begin an epoch behind records or windows that are gone, from the newest checkpoint in " +
 		"--state-dir.",
-	"rebase_restored": "Ledger or inputs are copies, from a mirror: begin an epoch if records have other offsets " +
-		"than the ledger says, and take over its folder of --base.",
+	"rebase_restored": "Ledger or inputs are copies, where records may have other offsets; takes over the folder of --base.",
 }
 
 // Help is shown by gvbll rebase --help.
@@ -83,7 +83,11 @@ func (c rebaseCmd) rebase(ctx context.Context, p flags.Process, graph look.Graph
 		}
 	}
 	if c.AcceptGap || c.Restored { // with the ledger's own terms
-		if settings, err = service.AsWritten(ctx, graph.Client, p, graph.Names, settings, false, models...); err != nil {
+		newest, err := ledger.Newest(ctx, graph.Client, graph.Names.LedgerAt())
+		if err == nil {
+			settings, err = service.AsWritten(ctx, graph.Client, p, graph.Names, newest, settings, false, models...)
+		}
+		if err != nil {
 			return err
 		}
 	}

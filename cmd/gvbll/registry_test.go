@@ -123,6 +123,18 @@ func (f *fakeRegistry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	json.NewEncoder(w).Encode(answer)
 }
 
+// serve serves the registry, writes the password into the file, and returns the value of --registry.
+func (f *fakeRegistry) serve(t *testing.T, sh *shell, secret string) string {
+	t.Helper()
+	must(t, os.WriteFile(secret, []byte("secret\n"), 0o600))
+	l, err := sh.listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	server := &http.Server{Handler: f}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+	return "http://" + l.Addr().String() + ",user=gvbll,password=" + secret
+}
+
 // TestRegistry: records in Avro and Protobuf, whose schema evolves twice, get the bytes of predictions that plain JSON gets. A
 // registry that is away is waited for, at the start and in flight, and nothing is lost; what it does not have is refused. A
 // replay and an audit need none.
@@ -132,15 +144,9 @@ func testRegistry(t *testing.T, sh *shell) {
 	dir := t.TempDir()
 	model, mapped, secret := filepath.Join(dir, "model.safetensors"), filepath.Join(dir, "map.yaml"), filepath.Join(dir, "secret")
 	sh.gvbll("train", "--data", paymentsTable(t, 200), "--train-share", "0.3", "--epochs", "3", "--hidden", "8", "--embedding", "4", "--out", model)
-	must(t, os.WriteFile(secret, []byte("secret\n"), 0o600))
 	must(t, os.WriteFile(mapped, []byte(paymentsMap), 0o644))
 	registry := &fakeRegistry{}
-	l, err := sh.listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	server := &http.Server{Handler: registry}
-	go server.Serve(l)
-	defer server.Close()
-	address := "http://" + l.Addr().String()
+	address := registry.serve(t, sh, secret)
 
 	graphs := map[string]*testGraph{"plain": sh.graph("plain", 0), "framed": sh.graph("framed", 0)}
 	send := func(prefix string, from, to int) {
@@ -169,7 +175,7 @@ func testRegistry(t *testing.T, sh *shell) {
 		flags := append([]string{"--prefix", prefix}, work...)
 		if prefix == "framed" {
 			registry.down.Store(true) // at the start
-			flags = append(flags, "--registry", address+",user=gvbll,password="+secret, "--state-dir", filepath.Join(dir, "state"))
+			flags = append(flags, "--registry", address, "--state-dir", filepath.Join(dir, "state"))
 		}
 		stop := g.work(flags...)
 		if prefix == "framed" {
@@ -191,11 +197,11 @@ func testRegistry(t *testing.T, sh *shell) {
 	g := graphs["framed"]
 	asked := registry.asked.Load()
 	must(t, os.WriteFile(secret, []byte("wrong\n"), 0o600))
-	if code, _, stderr := sh.command("work", "--brokers", sh.addr, "--prefix", "framed", "--model", model, "--registry", address+",user=gvbll,password="+secret); code != exitUsage || !strings.Contains(stderr, "401") {
+	if code, _, stderr := sh.command("work", "--brokers", sh.addr, "--prefix", "framed", "--model", model, "--registry", address); code != exitUsage || !strings.Contains(stderr, "401") {
 		t.Errorf("a wrong password: exit code %d, %s", code, stderr)
 	}
 	must(t, os.WriteFile(secret, []byte("secret\n"), 0o600))
-	stop := g.work(append([]string{"--prefix", "framed", "--registry", address + ",user=gvbll,password=" + secret, "--state-dir", filepath.Join(dir, "state")}, work...)...)
+	stop := g.work(append([]string{"--prefix", "framed", "--registry", address, "--state-dir", filepath.Join(dir, "state")}, work...)...)
 	g.awaitOwner()
 	if log := g.log(); !strings.Contains(log, "checkpoint") {
 		t.Errorf("the worker did not go on from its checkpoint: %s", log)
@@ -229,7 +235,7 @@ func testRegistry(t *testing.T, sh *shell) {
 	if len(ids) != 4 {
 		t.Errorf("the ledger has schemas %v, want four, each once", ids)
 	}
-	if out := sh.gvbll("map", "--try", mapped, "--brokers", sh.addr, "--topic", g.names.Nodes, "-n", "1", "--registry", address+",user=gvbll,password="+secret); !strings.Contains(out, `"p:0"`) {
+	if out := sh.gvbll("map", "--try", mapped, "--brokers", sh.addr, "--topic", g.names.Nodes, "-n", "1", "--registry", address); !strings.Contains(out, `"p:0"`) {
 		t.Errorf("map shows %s", out)
 	}
 	if out := sh.gvbll("dead-letters", "--brokers", sh.addr, "--prefix", "framed"); !strings.Contains(out, "schema 99") || !strings.Contains(out, string(event.Undecodable)) {

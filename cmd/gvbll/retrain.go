@@ -27,10 +27,9 @@ type retrainCmd struct {
 }
 
 var retrainHelp = flags.Texts{
-	"retrain_models": "Folder of model files that the workers have too (work --models).",
-	"retrain_promote": "Promote the model after so many labels, if its log loss is lower, such as " +
-		"after=500,if=nll. When left out, 'gvbll promote' decides.",
-	"retrain_yes": "Try the model even if its candidate scored worse than the one that serves, without asking.",
+	"retrain_models":  "Folder of model files that the workers have too (work --models).",
+	"retrain_promote": "Promote the model after so many labels, if its log loss is lower, such as after=500,if=nll.",
+	"retrain_yes":     "Try the model even if its candidate scored worse than the one that serves, without asking.",
 }
 
 // Help is shown by gvbll retrain --help.

@@ -28,14 +28,13 @@ type sendCmd struct {
 }
 
 var sendHelp = flags.Texts{
-	"send_events": "Send the events of this file, in JSON lines as in docs/wire-format.md: nodes, labels (with " +
-		"node), commands (with command); - for standard input.",
+	"send_events": "Send the events of this file, JSON lines as in docs/wire-format.md: nodes, labels (with node), " +
+		"commands; - for standard input.",
 	"send_labels": "When to send labels: predicted (those of a step once its predictions are published), delayed " +
 		"(--label-delay node events later) or never.",
 	"send_cell_by": "What decides a node's cell: an attribute, such as tenant, or prefix=/ for what its id has " +
 		"before the first slash.",
-	"send_loop": "Send the steps again, without end, as new nodes (7/2, 7/3, …); those of the pass before the last " +
-		"leave. --rate is of the steps then.",
+	"send_loop": "Send the steps again, without end, as new nodes (7/2, 7/3, …). --rate is of the steps then.",
 }
 
 // Help is shown by gvbll send --help.

@@ -46,7 +46,7 @@ type trainFlags struct {
 	Heads      int    `help:"Number of attention heads of gat." default:"4" group:"encoder"`
 	Activation string `help:"@train_activation" enum:",relu,elu" default:"" placeholder:"NAME" group:"encoder"`
 	TempHidden int    `help:"Number of hidden units of the temperature head; 0 for τ = 1." default:"16" group:"encoder"`
-	Normalize  string `help:"@train_normalize" enum:",none,row-l1,row-l2,standard" default:"" placeholder:"KIND" group:"encoder"`
+	Normalize  string `help:"@train_normalize" enum:",none,row-l1,row-l2,standard,ranks" default:"" placeholder:"KIND" group:"encoder"`
 	Weights    string `help:"@train_weights" type:"existingfile" placeholder:"FILE" group:"encoder"`
 }
 
@@ -54,8 +54,7 @@ var trainHelp = flags.Texts{
 	"train_weight_decay": "Weight decay of the encoder, an L2 term as in torch.optim.Adam; 0 for none.",
 	"train_embedding":    "Dimension d_e of an embedding; 0 for the number of classes, rounded up to a multiple of 16.",
 	"train_activation":   "Activation between layers: relu, or for gat elu, when left out.",
-	"train_normalize": "Normalisation of features: none, row-l1, row-l2 (sparse ones when left out) or standard " +
-		"(dense).",
+	"train_normalize":    "Normalisation of features: none, row-l1, row-l2 (sparse ones when left out), standard or ranks (dense ones when left out): standard, but for the rank of what is not about normal.",
 	"train_weights": "State dict of an encoder trained in PyTorch Geometric, as safetensors, to use as it is " +
 		"(docs/pytorch-geometric.md).",
 }
@@ -272,7 +271,7 @@ func (f trainFlags) train(
 	if err != nil {
 		return nil, err
 	}
-	return holdout.TrainScored(ctx, set.Training(), cfg, show, scored)
+	return holdout.Train(ctx, set.Training(), cfg, show, scored)
 }
 
 // trained reports whether the model was trained with these flags on this data set.
@@ -315,8 +314,8 @@ type logFlags struct {
 }
 
 var logHelp = flags.Texts{
-	"log_serving": "File of the model that serves: scored beside the new one, which keeps its classes, features " +
-		"and what its pool has learned. Needed to try the new one.",
+	"log_serving": "File of the model that serves: scored beside the new one, which keeps its classes, features and " +
+		"what its pool has learned.",
 }
 
 // given reports whether the ledger is to be read. Brokers in the environment or the file of

@@ -51,16 +51,13 @@ var workHelp = flags.Texts{
 	"work_base_every":  "Time between bases, and how many to keep.",
 	"work_models": "Folder of model files, for 'gvbll retrain': from it the worker loads what a command or the " +
 		"ledger names.",
-	"work_watch": "Run drift detectors on what is served and on its labels.",
-	"work_output": "Encoding of predictions: msgpack or json. With ,embedding they carry the embedding of their " +
-		"node.",
-	"work_copy_headers": "Headers that predictions and dead letters take over from their records, such as " +
-		"traceparent.",
-	"work_compression": "Compression of the records that are written: none, gzip, snappy, lz4 or zstd.",
+	"work_watch":        "Run drift detectors on what is served and on its labels.",
+	"work_output":       "Encoding of predictions: msgpack or json. With ,embedding they carry the embedding of their node.",
+	"work_copy_headers": "Headers that predictions and dead letters take over from their records, such as traceparent.",
+	"work_compression":  "Compression of the records that are written: none, gzip, snappy, lz4 or zstd.",
 	"work_decide": "Answer POST /v1/decide: an event goes into the stream, and the call waits for its committed " +
 		"prediction (docs/api.md).",
-	"work_session_timeout": "Time without a sign of life from the owner after which a standby takes over; brokers " +
-		"want 6s or more by default.",
+	"work_session_timeout": "Time without a sign of life from the owner after which a standby takes over.",
 }
 
 // windowFlags set where windows are cut and when they are committed.
@@ -74,8 +71,8 @@ type windowFlags struct {
 
 var windowHelp = flags.Texts{
 	"window_event_time": "Cut tumbling windows of this width in event time, such as 1m, instead; off when 0.",
-	"window_watermark": "With --event-time: how far events of a partition may be out of order (lateness), and when " +
-		"to stop waiting for a silent one (idle).",
+	"window_watermark": "With --event-time: how far events of a partition may be out of order, and when to stop " +
+		"waiting for a silent one.",
 }
 
 // maxCommitInterval is the longest transaction that brokers allow by default

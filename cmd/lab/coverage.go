@@ -78,7 +78,13 @@ func (c coverageCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		return err
 	}
 	if c.JSON {
-		return printLines(p.Out, found)
+		e := json.NewEncoder(p.Out)
+		for _, r := range found {
+			if err := e.Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	w := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "data set\tlate\tper\tcovered, %\tclasses\tworst class\tright, %\t\n")
@@ -108,15 +114,4 @@ func printCoverage(w io.Writer, seeds []table.CoverageResult) {
 	n := float64(len(rates))
 	fmt.Fprintf(w, "%s\t%d\t%s\t%.1f ± %.1f\t%.2f\t%.1f\t%.1f\t\n",
 		seeds[0].Dataset, seeds[0].Delay, seeds[0].Per, 100*rate, 100*se, size/n, 100*lowest/n, 100*right/n)
-}
-
-// printLines prints values as JSON, one a line.
-func printLines[T any](w io.Writer, list []T) error {
-	e := json.NewEncoder(w)
-	for _, v := range list {
-		if err := e.Encode(v); err != nil {
-			return err
-		}
-	}
-	return nil
 }

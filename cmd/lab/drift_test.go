@@ -68,7 +68,7 @@ func driftIn(t *testing.T, kind string, nodes int, seed uint64) (labels int, fou
 	if nodes < 16000 {
 		cfg.Epochs = 30
 	}
-	m, err := holdout.Train(t.Context(), set.Training(), cfg, nil)
+	m, err := holdout.Train(t.Context(), set.Training(), cfg, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestGeneratedEqualsDrift(t *testing.T) {
 // trained returns the file of a model that is trained on a data set.
 func trained(t *testing.T, d *flags.DataSet) []byte {
 	t.Helper()
-	m, err := holdout.Train(t.Context(), d.Training(), model.Config{Epochs: 2, Seed: 1, Pool: true}, nil)
+	m, err := holdout.Train(t.Context(), d.Training(), model.Config{Epochs: 2, Seed: 1, Pool: true}, nil, nil)
 	must(t, err)
 	file := filepath.Join(t.TempDir(), "model")
 	must(t, m.Save(file))

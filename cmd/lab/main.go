@@ -1,6 +1,5 @@
-// Command lab measures: the paper's comparison, graphs that are classified, and the coverage of sets of
-// classes. It also makes synthetic graphs. See docs/lab.md. What an arrival costs is measured by the
-// benchmarks of package bench.
+// Command lab measures: the paper's comparison, and the coverage of sets of classes. It also makes synthetic
+// graphs. See docs/lab.md. What an arrival costs is measured by the benchmarks of package bench.
 package main
 
 import (
@@ -19,7 +18,6 @@ func main() { program(new(cli)).Main("") }
 type cli struct {
 	Generate generateCmd `cmd:"" help:"Write a synthetic graph that drifts as a data set."`
 	Table    tableCmd    `cmd:"" help:"Run the paper's comparison (Table I): nine systems on the same streams."`
-	Graphs   graphsCmd   `cmd:"" help:"Measure the classification of graphs, the model as trained beside what learns."`
 	Coverage coverageCmd `cmd:"" help:"Measure how sets of classes keep their coverage under drift and with late labels."`
 }
 
@@ -30,6 +28,6 @@ func program(c *cli) flags.Program {
 		Name: "lab", Commands: c,
 		Description: "Measures gvbll, and makes synthetic graphs for it.",
 		Vars:        kong.Vars{"systems": strings.Join(table.Known, ", ")},
-		Help:        []flags.Texts{coverageHelp, generateHelp, graphsHelp, tableHelp, planHelp},
+		Help:        []flags.Texts{coverageHelp, generateHelp, tableHelp, planHelp},
 	}
 }

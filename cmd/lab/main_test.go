@@ -37,7 +37,7 @@ func lab(t *testing.T, args ...string) string {
 func TestCommandLineIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/lab.md")
 	must(t, err)
-	for _, name := range []string{"generate", "table", "graphs", "coverage"} {
+	for _, name := range []string{"generate", "table", "coverage"} {
 		if help := lab(t, "help", name); !strings.HasPrefix(help, "Usage: lab "+name) {
 			t.Errorf("lab help %s prints\n%s", name, help)
 		}

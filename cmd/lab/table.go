@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,19 +24,17 @@ type tableCmd struct {
 	Plan planFlags `embed:""`
 
 	Systems    []string    `help:"Systems to run; those of the paper when left out, without its Gaussian processes: ${systems}." placeholder:"NAME"`
-	LabelDelay flags.Delay `help:"@table_delay" name:"delay" placeholder:"30d"`
+	LabelDelay flags.Delay `help:"@table_delay" name:"delay" placeholder:"DURATION"`
 	LearnLag   int         `help:"@table_learn_lag" default:"0"`
 	LabelShare float64     `help:"Share of the stream's nodes, drawn at random, whose label comes; all are scored." default:"1"`
 	LabelRates string      `help:"@table_label_rates" placeholder:"CLASS=SHARE,..."`
 	Results    string      `help:"@table_results" default:"table-results.jsonl" type:"path" placeholder:"FILE"`
 	JSON       string      `help:"@table_json" name:"json" type:"path" placeholder:"FILE"`
-	Plots      string      `help:"Folder to write plots into, as SVG: scores by step, and reliability." type:"path" placeholder:"DIR"`
 }
 
 var tableHelp = flags.Texts{
 	"table_delay": "Time between a node and its label, such as 30d, or a number of steps. Left out, labels come at " +
-		"their own times where the " +
-		"data set has a column label_time, and else at once.",
+		"their own times where the data set has a column label_time, and else at once.",
 	"table_learn_lag": "Steps by which GVBLL and the pools learn labels late, as 'gvbll work --learn-lag' does by windows.",
 	"table_label_rates": "Shares of the labels of classes that come, such as ok=0.1; all of those of other classes. The system " +
 		"pool-rates is told of it, pool-counted counts it.",
@@ -51,8 +50,7 @@ func (tableCmd) Help() string {
 		"step is scored before its labels are used. Scores are means over steps and seeds, beside the paper's " +
 		"figures and what each system is behind the best, paired by seed: less than two standard errors is a tie. " +
 		"--systems can add what the paper does not have: logistic regression on everything around a node, refitted " +
-		"after each step, online logistic regression, label propagation, and the pool of heads with and without its " +
-		"parts."
+		"after each step, label propagation, and the pool of heads with and without its parts."
 }
 
 // planFlags choose the streams of a comparison, and the training of its systems.
@@ -112,9 +110,7 @@ func (f planFlags) plan(g flags.Given, delay flags.Delay) (table.Plan, error) {
 		return table.Plan{}, err
 	}
 	p := table.Plan{Protocols: f.Protocol, Parallel: f.Parallel, Settings: table.DefaultSettings()}
-	if p.Parallel == 0 {
-		p.Parallel = runtime.GOMAXPROCS(0)
-	}
+	p.Parallel = cmp.Or(p.Parallel, runtime.GOMAXPROCS(0))
 	for s := range f.Seeds {
 		p.Seeds = append(p.Seeds, uint64(s+1))
 	}
@@ -192,7 +188,7 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 			return flags.Usagef("--systems %s: give some of %s", name, strings.Join(table.Known, ", "))
 		}
 	}
-	if err := errors.Join(flags.CheckOutput("--json", c.JSON), flags.CheckFolder("--plots", c.Plots, 0o755)); err != nil {
+	if err := flags.CheckOutput("--json", c.JSON); err != nil {
 		return err
 	}
 	existing, err := readResults(c.Results)
@@ -233,13 +229,6 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 		return err
 	}
 	rows := table.Summarise(results)
-	if c.Plots != "" {
-		for _, picture := range table.Pictures(rows) {
-			if err := picture.Write(c.Plots); err != nil {
-				return err
-			}
-		}
-	}
 	if c.JSON != "" {
 		if err := flags.WriteFile(p.Out, c.JSON, func(w io.Writer) error { return flags.PrintJSON(w, rows) }); err != nil || c.JSON == "-" {
 			return err

@@ -74,12 +74,10 @@ func (s *Schema) Given(x gnn.Vector, from []int, i int) (furthest float32, given
 
 // Usual returns the median of the training rows of a number as a text, "" where the schema does not know it.
 func (a *Attribute) Usual() string {
-	n := len(a.Knots)
-	if n == 0 {
+	if a.Knots == nil {
 		return ""
 	}
-	k, _ := slices.BinarySearch(a.Ranks, .5)
-	return strconv.FormatFloat(a.Knots[min(k, n-1)], 'g', 4, 64)
+	return strconv.FormatFloat(a.Median(), 'g', 4, 64)
 }
 
 // An attribute is like another if their columns are correlated so closely in the training rows.

@@ -79,8 +79,8 @@ func TestKnots(t *testing.T) {
 		}
 	}
 	s := learned(t, columnOf([]float64{0, 0, 0, 1}), nil)
-	if a := &s.Attributes[0]; a.rank(0) != 3./8 || a.rank(1) != 7./8 || a.rank(.5) != 5./8 || a.rank(-1) != .1 || a.rank(2) != .9 {
-		t.Errorf("ranks %v %v %v %v %v", a.rank(0), a.rank(1), a.rank(.5), a.rank(-1), a.rank(2))
+	if a := &s.Attributes[0]; a.At(0) != 3./8 || a.At(1) != 7./8 || a.At(.5) != 5./8 || a.At(-1) != .1 || a.At(2) != .9 {
+		t.Errorf("ranks %v %v %v %v %v", a.At(0), a.At(1), a.At(.5), a.At(-1), a.At(2))
 	}
 }
 

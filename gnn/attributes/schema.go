@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
+	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/keys"
 	"github.com/gvbll/gvbll/gnn/spelling"
 )
@@ -58,23 +58,21 @@ type Attribute struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
 	Log  bool   `json:"log,omitempty"` // of a number: sign(x)·ln(1+|x|) in its place
-	// Knots are values of a number, ascending, and Ranks the share of the training values below each; see
-	// numbers.go. Models of 1.0.0 have none, and standardise the value, or its logarithm.
-	Knots  []float64 `json:"knots,omitempty"`
-	Ranks  []float64 `json:"ranks,omitempty"`
-	Edge   float64   `json:"edge,omitempty"`   // F below the first knot
-	Aged   bool      `json:"aged,omitempty"`   // of a time: training rows have event times, so there are ages
-	Mean   float64   `json:"mean,omitempty"`   // of a number's log odds, or after Log, or of an age in log seconds
-	SD     float64   `json:"sd,omitempty"`     // likewise, of the population; 1 where nothing varies
-	Values []string  `json:"values,omitempty"` // of a category, in alphabetical order
-	Others float64   `json:"others,omitempty"` // share of other values of a category
-	Gaps   float64   `json:"gaps,omitempty"`   // share of gaps
-	Width  int       `json:"width,omitempty"`  // of a vector
-	Comma  bool      `json:"comma,omitempty"`  // of a number: as a text it has a decimal comma
-	Unit   string    `json:"unit,omitempty"`   // of a time that is a number; "" for milliseconds
-	From   int64     `json:"from,omitempty"`   // the first time of training rows, milliseconds since 1970
-	To     int64     `json:"to,omitempty"`     // the last one
-	Like   string    `json:"like,omitempty"`   // an attribute before it that says the same of the training rows: its copy, or nearly
+	// Of the training values of a number; see numbers.go. Models of 1.0.0 have none, and standardise the value, or its
+	// logarithm.
+	gnn.Distribution
+	Aged   bool     `json:"aged,omitempty"`   // of a time: training rows have event times, so there are ages
+	Mean   float64  `json:"mean,omitempty"`   // of a number's log odds, or after Log, or of an age in log seconds
+	SD     float64  `json:"sd,omitempty"`     // likewise, of the population; 1 where nothing varies
+	Values []string `json:"values,omitempty"` // of a category, in alphabetical order
+	Others float64  `json:"others,omitempty"` // share of other values of a category
+	Gaps   float64  `json:"gaps,omitempty"`   // share of gaps
+	Width  int      `json:"width,omitempty"`  // of a vector
+	Comma  bool     `json:"comma,omitempty"`  // of a number: as a text it has a decimal comma
+	Unit   string   `json:"unit,omitempty"`   // of a time that is a number; "" for milliseconds
+	From   int64    `json:"from,omitempty"`   // the first time of training rows, milliseconds since 1970
+	To     int64    `json:"to,omitempty"`     // the last one
+	Like   string   `json:"like,omitempty"`   // an attribute before it that says the same of the training rows: its copy, or nearly
 }
 
 // Columns returns how many columns the attribute has.
@@ -192,11 +190,9 @@ func (a *Attribute) String() string {
 	text := string(a.Kind)
 	switch a.Kind {
 	case Number:
-		switch n := len(a.Knots); {
-		case n > 0:
-			k, _ := slices.BinarySearch(a.Ranks, .5)
-			text += fmt.Sprintf(", median %.4g, from %.4g to %.4g", a.Knots[min(k, n-1)], a.Knots[0], a.Knots[n-1])
-		default:
+		if n := len(a.Knots); n > 0 {
+			text += fmt.Sprintf(", median %.4g, from %.4g to %.4g", a.Median(), a.Knots[0], a.Knots[n-1])
+		} else {
 			text += fmt.Sprintf(", mean %.4g, sd %.4g", a.Mean, a.SD)
 		}
 		if a.Log {

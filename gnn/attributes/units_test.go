@@ -136,3 +136,23 @@ func TestGive(t *testing.T) {
 		t.Error("a column has a kind of a schema without it")
 	}
 }
+
+// TestHostileSchemas: a schema of a model that says far more than there can be is refused, whatever it says.
+func TestHostileSchemas(t *testing.T) {
+	names := make([]Attribute, 100*maxAttributes)
+	for i := range names {
+		names[i] = Attribute{Name: fmt.Sprint(i), Kind: Boolean}
+	}
+	for what, list := range map[string][]Attribute{
+		"attributes": names, "bytes of a name": {{Name: strings.Repeat("n", 1000*maxName), Kind: Boolean}},
+		"values": {{Name: "a", Kind: Category, Values: make([]string, 1000*maxValues)}}, "a width": {{Name: "a", Kind: Vector, Width: 1000 * maxWidth}},
+		"a width of all": {{Name: "a", Kind: Vector, Width: maxWidth}, {Name: "b", Kind: Vector, Width: maxWidth}, {Name: "c", Kind: Vector, Width: maxWidth}},
+	} {
+		if err := (&Schema{Attributes: list}).Check(); err == nil || len(err.Error()) > 200 {
+			t.Errorf("%s: %.300v, want a short error", what, err)
+		}
+	}
+	if err := (&Schema{Attributes: names[:maxAttributes]}).Check(); err != nil {
+		t.Error(err)
+	}
+}

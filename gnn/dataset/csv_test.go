@@ -73,6 +73,13 @@ func TestOpenCSV(t *testing.T) {
 func TestOpenCSVRefuses(t *testing.T) {
 	const timed = "id,label,time,x\na,p,1,1\nb,q,1,2\n"
 	const nodes, edges = "id,label,x\na,p,1\nb,q,2\n", "source,target\na,b\n"
+	var kinds, classes strings.Builder
+	for i := range 2 * maxClasses {
+		fmt.Fprintf(&classes, "%d,%[1]d,1\n", i)
+	}
+	for i := range 100 * gnn.MaxMeans {
+		fmt.Fprintf(&kinds, "a,b,%d\n", i)
+	}
 	for _, c := range []struct{ nodes, edges, want string }{
 		{"", edges, "nodes.csv is empty"},
 		{"id,x\na,1\n", edges, "nodes.csv line 1: the header is"},
@@ -84,7 +91,7 @@ func TestOpenCSVRefuses(t *testing.T) {
 		{"id,label,x\n", edges, "has no nodes"},
 		{"id,label,x\na,p,1\na,q,2\n", edges, `nodes.csv line 3: id "a" occurs twice`},
 		{"id,label,x\n,p,1\n", edges, "line 2: the id is empty"},
-		{"id,label,x\n" + strings.Repeat("a", 1025) + ",p,1\n", edges, "of 1025 bytes: want at most 1024"},
+		{"id,label,x\n" + strings.Repeat("a", 1000*maxID) + ",p,1\n", edges, "of 1024000 bytes: want at most 1024"},
 		{"id,label,x\na,p\n", edges, "line 2: 2 fields, the header has 3"},
 		{"id,label,x\na,p,1e39\n", edges, `column "x": "1e39" is not a finite number`},
 		{"id,label,x\n" + many("p,1", 40) + "z,p,1o\n", edges, `nodes: column "x": "1o" in row 41 is none of the numbers that nearly all others are: mend it`},
@@ -103,12 +110,16 @@ func TestOpenCSVRefuses(t *testing.T) {
 		{"id,label,features\na,p,99999999:1\n", edges, "99999999 is not between"},
 		{nodes, "", "edges.csv is empty"},
 		{nodes, "from,to\na,b\n", "edges.csv line 1: the header is \"from,to\", want columns source and target"},
+		{nodes, fmt.Sprintf("source,target,weight\na,b,%g\n", 1e9*largestWeight), "want a positive number from 1e-09 to 1e+09"},
+		{nodes, "source,target,kind\na,b," + strings.Repeat("k", 1000*maxKind) + "\n", "a name of 256000 bytes, at most 256"},
+		{nodes, "source,target,kind\n" + kinds.String(), "more than 32 kinds of edges"},
+		{"id,label,x\n" + classes.String(), "source,target\n", "131074 distinct labels, want at most 65537"},
 		{nodes, "source,target\na,c\n", `edges.csv line 2: target "c" is not an id of the node table`},
 		{nodes, "source,target\na,b\nc,a\n", `edges.csv line 3: source "c" is not an id of the node table`},
 	} {
 		d, err := Open(write(t, map[string]string{"nodes.csv": c.nodes, "edges.csv": c.edges}))
 		if d != nil || err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("nodes %q and edges %q: got %v, want one line with %q", c.nodes, c.edges, err, c.want)
+			t.Errorf("nodes %.200q and edges %.200q: got %v, want one line with %q", c.nodes, c.edges, err, c.want)
 		}
 	}
 	for what, c := range map[string]struct {

@@ -85,7 +85,9 @@ func (f folder) description() (text description, err error) {
 		err = f.memory.claim(16 * len(b))
 	}
 	if err == nil {
-		err = json.Unmarshal(b, &text)
+		if err = json.Unmarshal(b, &text); err != nil {
+			err = spelling.Mistake(b, err, text)
+		}
 	}
 	if err == nil {
 		err = misspelt(b)

@@ -1,10 +1,8 @@
 package dataset
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -149,122 +147,4 @@ func (f folder) ofGraphs(d *Dataset, n *graphNodes, labels []string, parts []Par
 		giveSplit(d, parts, "column split")
 	}
 	return d, nil
-}
-
-// tuName returns what the files of a folder in the TU layout begin with.
-func tuName(files fs.FS) (string, bool) {
-	found, _ := fs.Glob(files, "*_graph_indicator.txt")
-	if len(found) != 1 {
-		return "", false
-	}
-	return strings.TrimSuffix(found[0], "_graph_indicator.txt"), true
-}
-
-// openTU reads the TU layout, see [Open]: a line for each node or graph, or "source, target" for
-// each edge, all counted from 1.
-func openTU(f folder, name string) (*Dataset, error) {
-	size := int64(0)
-	found, _ := fs.Glob(f.files, name+"_*.txt")
-	for _, file := range found {
-		if info, err := fs.Stat(f.files, file); err == nil {
-			size += info.Size()
-		}
-	}
-	f.memory = newBudget(size)
-	lines := func(what string, optional bool, each func(line string) error) error {
-		path := name + "_" + what + ".txt"
-		file, err := f.files.Open(path)
-		if err != nil {
-			if optional && errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return fmt.Errorf("%s: %w", path, cause(err))
-		}
-		defer file.Close()
-		return scan(file, path, func(line []byte, _ int) error {
-			if len(bytes.TrimSpace(line)) == 0 {
-				return nil
-			}
-			return errors.Join(f.memory.claim(len(line)+16), each(string(line)))
-		})
-	}
-	var labels []string
-	if err := lines("graph_labels", false, func(line string) error { labels = append(labels, line); return nil }); err != nil {
-		return nil, err
-	}
-	if len(labels) == 0 {
-		return nil, fmt.Errorf("%s_graph_labels.txt has no graph", name)
-	}
-	n := &graphNodes{memory: f.memory, ends: make([][]uint32, len(labels))}
-	if err := lines("graph_indicator", false, func(line string) error {
-		g, err := parseInt(line, 1, len(labels))
-		if err != nil {
-			return fmt.Errorf("the graph of a node: %w", err)
-		}
-		return n.add(int32(g-1), nil)
-	}); err != nil {
-		return nil, err
-	}
-	if err := f.tuFeatures(n, lines); err != nil {
-		return nil, err
-	}
-	if err := lines("A", false, func(line string) error {
-		u, v, err := parseEnds(line, 1, len(n.x))
-		if err != nil {
-			return err
-		}
-		return n.edge(u-1, v-1)
-	}); err != nil {
-		return nil, err
-	}
-	return f.ofGraphs(&Dataset{Name: name}, n, labels, nil)
-}
-
-// tuFeatures reads the attributes of nodes, and their labels as a feature for each. Nodes
-// without either have one feature, 1.
-func (f folder) tuFeatures(n *graphNodes, lines func(what string, optional bool, each func(line string) error) error) error {
-	at, width := 0, 0
-	if err := lines("node_attributes", true, func(line string) error {
-		if at == len(n.x) {
-			return fmt.Errorf("attributes of more than %d nodes", len(n.x))
-		}
-		var err error
-		if n.x[at], err = addFeatures(nil, line); err != nil {
-			return err
-		}
-		if width == 0 {
-			width = len(n.x[at])
-		}
-		if len(n.x[at]) != width {
-			return fmt.Errorf("%d attributes of node %d, want %d", len(n.x[at]), at, width)
-		}
-		at++
-		return f.memory.claim(8 * width)
-	}); err != nil {
-		return err
-	}
-	var labels []string
-	if err := lines("node_labels", true, func(line string) error { labels = append(labels, line); return nil }); err != nil {
-		return err
-	}
-	if at > 0 && at != len(n.x) || labels != nil && len(labels) != len(n.x) {
-		return fmt.Errorf("%s: attributes of %d nodes and labels of %d, want %d", f.dir, at, len(labels), len(n.x))
-	}
-	kinds, number := classesOf(labels)
-	if n.dim = width + len(kinds); n.dim == 0 {
-		n.dim, kinds, number = 1, []string{""}, make([]int32, len(n.x))
-	}
-	if n.dim > maxDim {
-		return fmt.Errorf("%s: %d features, want at most %d", f.dir, n.dim, maxDim)
-	}
-	if err := f.memory.claim(4 * n.dim * len(n.x)); err != nil {
-		return err
-	}
-	for v := range n.x {
-		n.x[v] = append(n.x[v], make([]float32, len(kinds))...)
-		if len(kinds) > 0 && number[v] != Unlabelled {
-			n.x[v][width+int(number[v])] = 1
-		}
-	}
-	return nil
 }

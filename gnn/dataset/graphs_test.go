@@ -7,30 +7,22 @@ import (
 	"testing"
 )
 
-// tu are two graphs in the TU layout: a path of three nodes, and an edge.
-var tu = map[string]string{
-	"DS_A.txt":               "1, 2\n2, 1\n2,3\n3,2\n4, 5\n5, 4\n",
-	"DS_graph_indicator.txt": "1\n1\n1\n2\n2\n",
-	"DS_graph_labels.txt":    "1\n-1\n",
-}
-
-// TestGraphLayouts: the same graphs are read from the TU layout and from tables, whatever the order of rows
-// there, and what is saved is read again.
+// TestGraphLayouts: graphs are read from their tables whatever the order of rows, and what is saved is read again.
 func TestGraphLayouts(t *testing.T) {
-	files := map[string]string{"DS_node_labels.txt": "7\n3\n7\n3\n3\n", "DS_node_attributes.txt": "0.5\n1\n2\n3\n4\n"}
-	for name, text := range tu {
-		files[name] = text
-	}
-	d, err := Open(write(t, files))
+	d, err := Open(write(t, map[string]string{
+		"graphs.csv": "id,label\n0,1\n1,-1\n",
+		"nodes.csv":  "id,graph,x,a,b\na,0,0.5,0,1\nb,0,1,1,0\nc,0,2,0,1\nd,1,3,1,0\ne,1,4,1,0\n",
+		"edges.csv":  "source,target\na,b\nb,a\nb,c\nc,b\nd,e\n",
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"-1", "1"}; !slices.Equal(d.Classes, want) || !slices.Equal(d.Labels, []int32{1, 0}) || d.Dim != 3 || d.Name != "DS" {
-		t.Errorf("classes %q, labels %v, %d features, name %q", d.Classes, d.Labels, d.Dim, d.Name)
+	if want := []string{"-1", "1"}; !slices.Equal(d.Classes, want) || !slices.Equal(d.Labels, []int32{1, 0}) || d.Dim != 3 {
+		t.Errorf("classes %q, labels %v, %d features", d.Classes, d.Labels, d.Dim)
 	}
 	x, ends := d.Graphs.At(0)
 	if want := []uint32{0, 1, 1, 2}; !slices.Equal(ends, want) || !slices.Equal(x[1].Dense, []float32{1, 1, 0}) {
-		t.Errorf("edges %v and features %v of node 1, want %v and its attribute, then its label", ends, x[1].Dense, want)
+		t.Errorf("edges %v and features %v of node 1, want %v and 1, 1, 0", ends, x[1].Dense, want)
 	}
 	saved := t.TempDir() + "/DS"
 	if err := d.Save(saved); err != nil {
@@ -53,9 +45,6 @@ func TestGraphLayouts(t *testing.T) {
 	}
 	if !reflect.DeepEqual(shuffled.Graphs, d.Graphs) {
 		t.Errorf("from shuffled tables: %+v, want %+v", shuffled.Graphs, d.Graphs)
-	}
-	if constant, err := Open(write(t, tu)); err != nil || constant.Dim != 1 || constant.Graphs.X[4].Dense[0] != 1 {
-		t.Errorf("nodes without features: %+v (%v), want one feature, 1", constant, err)
 	}
 }
 
@@ -84,16 +73,12 @@ func TestGraphsRefused(t *testing.T) {
 	}
 }
 
-// FuzzOpenGraphs opens any files of graphs, in both layouts.
+// FuzzOpenGraphs opens any tables of graphs.
 func FuzzOpenGraphs(f *testing.F) {
-	f.Add("id,label\ng,a\nh,b\n", "id,graph,x\n1,g,0\n2,h,1\n3,h,1\n", "source,target\n2,3\n", true)
-	f.Add("\n", " ", "", false)
-	f.Add(tu["DS_graph_labels.txt"], tu["DS_graph_indicator.txt"], tu["DS_A.txt"], false)
-	f.Fuzz(func(t *testing.T, graphs, nodes, edges string, tables bool) {
+	f.Add("id,label\ng,a\nh,b\n", "id,graph,x\n1,g,0\n2,h,1\n3,h,1\n", "source,target\n2,3\n")
+	f.Add("\n", " ", "")
+	f.Fuzz(func(t *testing.T, graphs, nodes, edges string) {
 		files := map[string]string{"graphs.csv": graphs, "nodes.csv": nodes, "edges.csv": edges}
-		if !tables {
-			files = map[string]string{"DS_graph_labels.txt": graphs, "DS_graph_indicator.txt": nodes, "DS_A.txt": edges, "DS_node_labels.txt": nodes}
-		}
 		opens(t, func() (*Dataset, error) { return Open(write(t, files)) })
 	})
 }

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,9 +63,7 @@ func idsOf(cells []string) IDs {
 		return IDs{Texts: texts, Numbers: numbers}
 	}
 	for v, cell := range cells {
-		if texts[v] == "" {
-			texts[v] = cell
-		}
+		texts[v] = cmp.Or(texts[v], cell)
 	}
 	return IDs{Texts: texts}
 }

@@ -94,7 +94,7 @@ func TestOpenNPZKinds(t *testing.T) {
 			t.Errorf("%s: error %v, %+v", name, err, got)
 		}
 	}
-	for _, bad := range []map[string]any{{"edge_type": []int64{0, 0}}, {"edge_type": []int64{0, 0, -1}}, {"edge_type": []int64{0, 99, 0}}, {"edge_weight": []float64{1, 0, 1}}, {"edge_weight": []float64{1, math.NaN(), 1}}} {
+	for _, bad := range []map[string]any{{"edge_type": []int64{0, 0}}, {"edge_type": []int64{0, 0, -1}}, {"edge_type": []int64{0, 100 * gnn.MaxMeans, 0}}, {"edge_weight": []float64{1, 0, 1}}, {"edge_weight": []float64{1, 1e9 * largestWeight, 1}}, {"edge_weight": []float64{1, math.NaN(), 1}}} {
 		if _, err := open(bad); err == nil {
 			t.Errorf("%v is taken", bad)
 		}
@@ -172,6 +172,8 @@ func TestOpenNPZRefuses(t *testing.T) {
 		{tensors(map[string]any{"x": array2("<f2", 2, 2, false, "12345678")}), "numbers of type \"<f2\""},
 		{tensors(map[string]any{"x": array2("|O", 2, 2, false, "abcd")}), "numbers of type \"|O\""},
 		{tensors(map[string]any{"x": "\x93NUMPY\x02\x00\xff\xff\xff\xff"}), "x: an array of version 2 with a header of 4294967295 bytes"},
+		{tensors(map[string]any{"x": "\x93NUMPY\x01\x00\xff\xff" + strings.Repeat(" ", 16*maxHeader)}), "x: an array of version 1 with a header of 65535 bytes"},
+		{tensors(map[string]any{"y": []int64{0, 1000 * maxClasses}}), "y, entry 1"},
 		{tensors(map[string]any{"x": "\x93NUMPY\x01\x00\x76\x00{'descr'"}), "x: not an array: its header is cut short"},
 		{tensors(map[string]any{"x": "\x93NUMPY\x01\x00\x02\x00{}"}), "x: not an array of plain numbers: its header is \"{}\""},
 		{tensors(map[string]any{"x": strings.Replace(x, "'<f4'", "[('a', '<f4')]", 1)}), "x: not an array of plain numbers"},

@@ -70,9 +70,14 @@ func openOGB(f folder) (*Dataset, error) {
 	}
 	d.Classes = numbered(d.Labels)
 	if err := rows("edge", ogbEdges, func(line string) error {
-		u, v, err := parseEnds(line, 0, len(d.Labels)-1)
-		d.Edges = append(d.Edges, [2]int32{u, v})
-		return errors.Join(err, f.memory.claim(edgeBytes))
+		source, target, ok := strings.Cut(line, ",")
+		if !ok {
+			return fmt.Errorf("%.40q, want source,target", line)
+		}
+		u, err := parseInt(source, 0, len(d.Labels)-1)
+		v, wrong := parseInt(target, 0, len(d.Labels)-1)
+		d.Edges = append(d.Edges, [2]int32{int32(u), int32(v)})
+		return errors.Join(cmp.Or(err, wrong), f.memory.claim(edgeBytes))
 	}); err != nil {
 		return nil, err
 	}
@@ -88,16 +93,6 @@ func openOGB(f folder) (*Dataset, error) {
 		}
 	}
 	return d, nil
-}
-
-func parseEnds(line string, low, high int) (u, v int32, err error) {
-	source, target, ok := strings.Cut(line, ",")
-	if !ok {
-		return 0, 0, fmt.Errorf("%.40q, want source,target", line)
-	}
-	from, err := parseInt(source, low, high)
-	to, wrong := parseInt(target, low, high)
-	return int32(from), int32(to), cmp.Or(err, wrong)
 }
 
 // count reads a table that holds one integer from low to high.

@@ -41,10 +41,6 @@ import (
 //     graph (the id of one) and a column for each feature; and a table edges with
 //     columns source and target.
 //
-//   - The text layout of the TU collection of such graphs: DS_A.txt,
-//     DS_graph_indicator.txt and DS_graph_labels.txt, with DS_node_labels.txt, which
-//     become a feature for each, and DS_node_attributes.txt where they are there.
-//
 //   - An .npz file written by numpy.savez, see [readNPZ].
 //
 // Tables may be gzipped: .csv or .csv.gz. The data set is named after its
@@ -84,9 +80,6 @@ func Open(path string, formats ...Format) (*Dataset, error) {
 		return openTables(f)
 	case f.has(ogbNodes):
 		return openOGB(f)
-	}
-	if name, ok := tuName(f.files); ok {
-		return openTU(f, name)
 	}
 	return nil, fmt.Errorf("%s: neither a table of nodes (%s) nor num-node-list.csv is there: want a node table with "+
 		"its edge list, or OGB's raw layout", path, "nodes"+strings.Join(f.endings(), ", nodes"))

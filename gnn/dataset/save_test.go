@@ -78,7 +78,7 @@ func reopened(t *testing.T, d *Dataset) *Dataset {
 func TestDescriptionRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                    "dataset.json: ",
-		"[]":                                  "dataset.json: json: ",
+		"[]":                                  "dataset.json: a list where fields are needed: name, classes, ",
 		`{"classes": ["p"]}`:                  `label "q" of the node table is not among the classes`,
 		`{"classes": ["q","p","q"]}`:          `class "q" is listed twice`,
 		`{"split": {"train": 2, "steps": 1}}`: "does not fit 2 nodes",

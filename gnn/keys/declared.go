@@ -77,7 +77,7 @@ func Parse(text []byte) (d Declared, err error) {
 	r := json.NewDecoder(bytes.NewReader(text))
 	r.DisallowUnknownFields()
 	if err := r.Decode(&d); err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
+		return nil, fmt.Errorf("keys: %w", spelling.Mistake(nil, err, d))
 	}
 	if len(d) == 0 {
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -361,27 +362,34 @@ func TestHuge(t *testing.T) {
 
 // TestParse: a declaration that cannot be is refused in one line that says what to give.
 func TestParse(t *testing.T) {
+	list := func(n int, item string) string {
+		items := make([]string, n)
+		for i := range items {
+			items[i] = strings.ReplaceAll(item, "%", strconv.Itoa(i+1))
+		}
+		return strings.Join(items, ",")
+	}
 	for text, want := range map[string]string{
-		`{"a": {}}`:                                      `nothing is made of it`,
-		`{"a": {"link": {"last": 0}}}`:                   `give 1 to 16`,
-		`{"a": {"link": {"last": 17}}}`:                  `give 1 to 16`,
-		`{"a": {"link": {"last": 1, "directed": true}}}`: `have a kind`,
-		`{"a": {"link": {"last": 1, "within": "all"}}}`:  `such as 30d`,
-		`{"a": {"velocity": ["1 day"]}}`:                 `such as 30d`,
-		`{"a": {"velocity": ["0h"]}}`:                    `such as 30d`,
-		`{"a": {"velocity": ["36526d"]}}`:                `such as 30d`,
-		`{"a": {"velocity": ["1h", "1h"]}}`:              `twice`,
-		`{"a": {"velocity": 3}}`:                         `cannot unmarshal`,
-		`{"a": {"labels": "fraud", "amounts": ["x"]}}`:   `are of spans`,
-		`{"a": {"velocity": true, "max": -1}}`:           `leave it out`,
-		`{"a": {"velocty": true}}`:                       `unknown field`,
-		`{"a": {"link": {"last": 1, "kind": "k"}}, "b": {"link": {"last": 1, "kind": "k", "directed": true}}}`: `twice`,
-		"{" + strings.Repeat(`"a": {"velocity": true}, `, 3):                                                   `EOF`,
-		`{` + strings.Join(slices.Collect(func(yield func(string) bool) {
-			for i := range 17 {
-				yield(fmt.Sprintf(`"k%d": {"velocity": true}`, i))
-			}
-		}), ",") + `}`: `at most 16`,
+		`{"a": {}}`:                    `nothing is made of it`,
+		`{"a": {"link": {"last": 0}}}`: `give 1 to 16`,
+		fmt.Sprintf(`{"a": {"link": {"last": %d}}}`, 1000*mostLast):                                                                `give 1 to 16`,
+		`{"a": {"velocity": [` + list(1000*mostSpans, `"%h"`) + `]}}`:                                                              `at most 8 spans`,
+		`{"a": {"velocity": true, "amounts": [` + list(1000*mostOthers, `"x%"`) + `]}}`:                                            `at most 8 spans`,
+		`{"a": {"velocity": true, "distinct": [` + list(1000*mostOthers, `"x%"`) + `]}}`:                                           `at most 8 spans`,
+		`{` + list(mostKeys, `"k%": {"velocity": [`+list(mostSpans, `"%h"`)+`], "amounts": [`+list(mostOthers, `"x%"`)+`]}`) + `}`: fmt.Sprintf("at most %d are possible", mostColumns),
+		`{"a": {"link": {"last": 1, "directed": true}}}`:                                                                           `have a kind`,
+		`{"a": {"link": {"last": 1, "within": "all"}}}`:                                                                            `such as 30d`,
+		`{"a": {"velocity": ["1 day"]}}`:                                                                                           `such as 30d`,
+		`{"a": {"velocity": ["0h"]}}`:                                                                                              `such as 30d`,
+		`{"a": {"velocity": ["36526d"]}}`:                                                                                          `such as 30d`,
+		`{"a": {"velocity": ["1h", "1h"]}}`:                                                                                        `twice`,
+		`{"a": {"velocity": 3}}`:                                                                                                   `"velocity": a number where a list is needed`,
+		`{"a": {"labels": "fraud", "amounts": ["x"]}}`:                                                                             `are of spans`,
+		`{"a": {"velocity": true, "max": -1}}`:                                                                                     `leave it out`,
+		`{"a": {"velocty": true}}`:                                                                                                 `there is no field`,
+		`{"a": {"link": {"last": 1, "kind": "k"}}, "b": {"link": {"last": 1, "kind": "k", "directed": true}}}`:                     `twice`,
+		"{" + strings.Repeat(`"a": {"velocity": true}, `, 3):                                                                       `EOF`,
+		`{` + list(1000*mostKeys, `"k%": {"velocity": true}`) + `}`:                                                                `at most 16`,
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.80s: %v, want a line with %q", text, err, want)

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -66,11 +67,7 @@ func New(d Declared, classes []string) (*State, error) {
 		}
 		k.at = layoutOf(&k.of)
 		k.empty = make([]int64, k.at.width)
-		most := k.of.Max
-		if most == 0 {
-			most = defaultMax
-		}
-		k.table = newTable(k.at.width, most)
+		k.table = newTable(k.at.width, cmp.Or(k.of.Max, defaultMax))
 		s.keys = append(s.keys, k)
 	}
 	s.nodes = kernel.NewTable[int64](max(len(s.keys)+len(s.columns), 1))

@@ -84,9 +84,6 @@ func parseTensor(dec *json.Decoder) (t Tensor, p place, err error) {
 			return err
 		case "shape":
 			t.Shape, err = integers(dec)
-			if err == nil && len(t.Shape) > maxDims {
-				err = fmt.Errorf("shape of %d dimensions, at most %d are read", len(t.Shape), maxDims)
-			}
 			return err
 		case "data_offsets":
 			offsets, err := integers(dec)
@@ -180,7 +177,9 @@ func integers(dec *json.Decoder) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s, want an integer from 0 to %d", shown(number), math.MaxInt)
 		}
-		list = append(list, int(n))
+		if list = append(list, int(n)); len(list) > maxDims {
+			return nil, fmt.Errorf("more than %d numbers in a list", maxDims)
+		}
 	}
 	return list, delimiter(dec, ']')
 }

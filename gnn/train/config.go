@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -85,18 +86,14 @@ func (c Config) Validate() error {
 // withDefaults fills in the encoder, its activation and its number of heads:
 // those of the architectures' papers.
 func (c Config) withDefaults() Config {
-	if c.Encoder == "" {
-		c.Encoder = gnn.KindSAGE
-	}
+	c.Encoder = cmp.Or(c.Encoder, gnn.KindSAGE)
 	if c.Activation == "" {
 		c.Activation = gnn.ReLU
 		if c.Encoder == gnn.KindGAT {
 			c.Activation = gnn.ELU
 		}
 	}
-	if c.Heads == 0 {
-		c.Heads = 4
-	}
+	c.Heads = cmp.Or(c.Heads, 4)
 	return c
 }
 

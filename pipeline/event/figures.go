@@ -32,7 +32,7 @@ var (
 	}
 	departures = figure.Family{
 		Name: "departures_total", Label: "result",
-		Help: "Departures of nodes: left, expired after the time of --keep, or unknown when the node was not in the graph.",
+		Help: "Departures of nodes: left, expired after the time of --keep, or unknown to the graph.",
 		Advice: "Expired far from what arrived a keep ago: times of events are wrong. Many unknown: keys of " +
 			"tombstones match no node.",
 	}
@@ -62,8 +62,7 @@ var (
 		"Edges that events remove and that are not in the graph, ignored.",
 		"removals of edges that are not there", "A producer removes edges twice, or under other ids.")
 	KindsUnknown = figure.Sum("edge_kinds_unknown_total",
-		"Edges of a kind that the model does not know, if it has kinds. They count as edges without a kind, or for "+
-			"labels around a node alone.",
+		"Edges of a kind that the model does not know, if it has kinds.",
 		"edges of an unknown kind", "A producer misspells a kind, or names none.")
 	DuplicateEdges = dropped.Of("duplicate", "")
 	SelfLoops      = dropped.Of("self-loop", "")
@@ -100,6 +99,5 @@ var (
 	DeparturesUnknown = departures.Of("unknown", "departures of unknown nodes")
 	EdgesExpired      = figure.Sum("edges_expired_total",
 		"Edges removed after the time of --keep that did not leave with a node.",
-		"edges that expired", "0 with edges in `--keep`: edges are renewed, leave with their nodes, or time stands "+
-			"still.")
+		"edges that expired", "0 with edges in `--keep`: edges are renewed, leave with their nodes, or time stands still.")
 )

@@ -14,7 +14,7 @@ import (
 // update.
 //
 // Each window s has an update, in which the heads learn the batch of window s-ℓ, if it had
-// labels; ℓ is the lag. Without a lag, Begin and Settle follow each other. With one, the update
+// labels; ℓ is the lag. Without a lag, it begins and ends in the window. With one, the update
 // begins once window s is served, and is over when window s+1 is served. At that moment the heads
 // have learned exactly the batches up to s-ℓ, whoever runs the update and however long it takes. In
 // between it may run beside the engine: it uses the heads, and a batch with memory of its own.
@@ -34,6 +34,8 @@ type LearnQueue struct {
 	next  update
 	batch *pool.Batch // nil if there is nothing to learn
 	wait  func()
+	// Its parts are done by the thread beside and, once that waits for it, the engine's own: who takes one does it.
+	parts chan func()
 }
 
 // queued is the prepared batch of a window with labels.
@@ -105,14 +107,20 @@ func (l *LearnQueue) Begin(window int64) {
 	l.batch = l.waiting[0].batch
 	l.batch.LogRates = l.logRates
 	l.waiting = slices.Delete(l.waiting, 0, 1)
+	parts := l.heads.Learning(l.batch)
+	l.parts = make(chan func(), len(parts))
+	for _, part := range parts {
+		l.parts <- part
+	}
+	close(l.parts)
 	l.wait = l.beside.start(l.learn)
 }
 
-// learn is the update's work.
+// learn does the parts of the update that nobody has taken.
 func (l *LearnQueue) learn() {
-	l.heads.Learn(l.batch, l.next.heads)
-	l.next.Posterior = l.heads.Hash(l.next.Posterior)
-	l.setVersions(&l.next)
+	for part := range l.parts {
+		part()
+	}
 }
 
 // Settle waits for the end of the update that has begun, if one has.
@@ -120,12 +128,17 @@ func (l *LearnQueue) Settle() {
 	if l.wait == nil {
 		return
 	}
+	if l.batch != nil {
+		l.learn()
+	}
 	l.wait()
 	l.wait = nil
-	l.Last, l.next = l.next, l.Last
 	if l.batch != nil {
+		l.next.Posterior = l.heads.Learnt(l.next.Posterior, l.next.heads)
+		l.setVersions(&l.next)
 		l.spare, l.batch = append(l.spare, l.batch), nil
 	}
+	l.Last, l.next = l.next, l.Last
 }
 
 // Report writes what came of the last update to the outcome of a window.

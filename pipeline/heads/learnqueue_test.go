@@ -51,7 +51,7 @@ func onGoroutines(job func()) (wait func()) {
 // heads meanwhile, and that threads that predict at once share no memory.
 func TestWhoeverLearns(t *testing.T) {
 	for _, serves := range servings {
-		for _, lag := range []int{1, 3} {
+		for _, lag := range []int{0, 1, 3} {
 			t.Run(fmt.Sprint(serves, " ", lag), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					m, cfg := lagging(t, serves, lag)

@@ -22,6 +22,7 @@ type Paper struct {
 	second     *posterior.Predictive // on the other thread
 	Serves     uint8                 // the place of the head that serves
 	buffer     []byte
+	reports    [2]posterior.Report // of the newest update
 }
 
 // The paper's heads by their places.
@@ -91,14 +92,21 @@ func (p *Paper) Prepare(b *Batch, to *pool.Batch) {
 	to.N = len(to.Labels)
 }
 
-func (p *Paper) Learn(b *pool.Batch, heads []event.Head) {
+func (p *Paper) Learning(b *pool.Batch) (parts []func()) {
 	for i, h := range p.both {
-		r := h.Learn(b.Embedded, b.Labels)
-		heads[i].Clipped, heads[i].Step = r.Clipped, r.Step
+		parts = append(parts, func() { p.reports[i] = h.Learn(b.Embedded, b.Labels) })
 	}
+	return parts
 }
 
-func (p *Paper) Hash(event.Hash) (hash event.Hash) {
+func (p *Paper) Learnt(_ event.Hash, heads []event.Head) event.Hash {
+	for i, r := range p.reports {
+		heads[i].Clipped, heads[i].Step = r.Clipped, r.Step
+	}
+	return p.hash()
+}
+
+func (p *Paper) hash() (hash event.Hash) {
 	hash, p.buffer = hashOf(p.list, p.buffer)
 	return hash
 }
@@ -113,7 +121,7 @@ func (p *Paper) OutputsName() string { return "pending.probabilities" }
 
 func (p *Paper) Valid(output float32) bool { return IsProbability(output) }
 
-func (p *Paper) matches(hash event.Hash) bool { return hash == p.Hash(hash) }
+func (p *Paper) matches(hash event.Hash) bool { return hash == p.hash() }
 
 // State declares nothing: all state is in the heads.
 func (p *Paper) State(*snapshot.Schema) {}

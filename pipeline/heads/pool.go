@@ -67,16 +67,17 @@ func (p *Pool) appendServed(to *pool.Batch, outputs []float32) {
 
 func (p *Pool) Layout() pool.Layout { return p.pool.Layout() }
 
-// Learn updates the pool.
-func (p *Pool) Learn(b *pool.Batch, heads []event.Head) {
-	for k, r := range p.pool.Learn(*b).Heads {
-		heads[1+k].Clipped, heads[1+k].Step = r.Clipped, r.Step
-	}
+func (p *Pool) Learning(b *pool.Batch) []func() {
+	p.reports = make([]posterior.Report, len(p.list)-1)
+	return p.pool.Learning(*b, p.reports)
 }
 
-// Hash hashes the last hash and the part of the state that the batch changed, since the
+// Learnt hashes the last hash and the part of the state that the batch changed, since the
 // whole state may be large.
-func (p *Pool) Hash(last event.Hash) event.Hash {
+func (p *Pool) Learnt(last event.Hash, heads []event.Head) event.Hash {
+	for k, r := range p.reports {
+		heads[1+k].Clipped, heads[1+k].Step = r.Clipped, r.Step
+	}
 	p.buffer = p.pool.AppendChange(append(p.buffer[:0], last[:]...))
 	return sha256.Sum256(p.buffer)
 }

@@ -44,7 +44,7 @@ func (o *oracle) EachWeighed(int32, func(u int32, mean uint8, weight float32)) {
 
 // around computes the features and labels of all nodes' neighbourhoods from scratch.
 func (o *oracle) around() *neighbourhood.Features {
-	s := neighbourhood.New(o, *o.m.Pool, o.m.Shape())
+	s := neighbourhood.New(o, *o.m.Pool, o.m.Shape(), nil)
 	for v, x := range o.x {
 		s.SetFeatures(int32(v), x)
 	}

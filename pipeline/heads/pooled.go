@@ -23,13 +23,14 @@ type Pool struct {
 	list    []Head            // the pool, then its heads and its products
 	idle    *posterior.Online // result of online if the pool has no such head; it never learns
 
-	graph  *gnn.Graph
-	around *neighbourhood.Features
-	beside beside
-	first  *rowPredictor
-	second *rowPredictor // on the other thread; nil until it is needed
-	served []byte        // what the arrivals that were predicted last count for at their neighbours
-	buffer []byte        // scratch of hash
+	graph   *gnn.Graph
+	around  *neighbourhood.Features
+	beside  beside
+	first   *rowPredictor
+	second  *rowPredictor      // on the other thread; nil until it is needed
+	served  []byte             // what the arrivals that were predicted last count for at their neighbours
+	buffer  []byte             // scratch of Learnt
+	reports []posterior.Report // of the newest update
 }
 
 var _ Serving = (*Pool)(nil)
@@ -50,7 +51,7 @@ func NewPool(m *model.Model, cfg Config, graph *gnn.Graph) (*Pool, error) {
 	for k, name := range of.Names() {
 		p.list = append(p.list, pooledHead{p, k, name})
 	}
-	p.around = neighbourhood.New(graph, p.spec, m.Shape())
+	p.around = neighbourhood.New(graph, p.spec, m.Shape(), m.Normalizer.Ranked())
 	p.first = &rowPredictor{pool: of, around: &p.around.Reader, classes: p.classes, kinds: p.kinds}
 	return p, nil
 }

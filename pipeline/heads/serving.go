@@ -27,9 +27,9 @@ const none = -1
 // label was joined. Between windows, predictOne and probabilities may be called; they
 // change no state. heads, width, layout and outputsName never change.
 //
-// learn and hash are called one after the other for each batch, at any time when no method
+// Learning, its parts and Learnt are called one after the other for each batch, at any time when no method
 // but heads, probabilities and prepare is called: [LearnQueue] may run them beside the engine.
-// So these three use neither the heads' state nor scratch memory of the others.
+// So those three use neither the heads' state nor scratch memory of the others.
 //
 // Slices that are passed in belong to the caller and are not kept.
 type Serving interface {
@@ -58,11 +58,12 @@ type Serving interface {
 	// Layout is that of prepared batches. LogProbs is the number of a node's outputs that
 	// are learned from.
 	Layout() pool.Layout
-	// Learn updates the heads by a prepared batch of at least one label. It writes each
-	// head's clipped entries and step norm to heads.
-	Learn(b *pool.Batch, heads []event.Head)
-	// Hash returns the hash of the heads' state after learn; last is the one before.
-	Hash(last event.Hash) event.Hash
+	// Learning returns the parts of an update by a prepared batch of at least one label, each to be done
+	// once. They may be done at the same time.
+	Learning(b *pool.Batch) (parts []func())
+	// Learnt ends an update. It writes each head's clipped entries and step norm to heads, and returns the hash of
+	// the heads' state; last is the one before.
+	Learnt(last event.Hash, heads []event.Head) event.Hash
 	// matches reports whether restored heads may have this hash.
 	matches(hash event.Hash) bool
 	// Online returns the paper's online head: the one that learns, or the first such

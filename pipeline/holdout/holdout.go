@@ -71,15 +71,10 @@ type window struct {
 	labels []event.Label
 }
 
-// Train trains a model as [model.Train] does, after one on a part of the nodes from which a
-// pool learns its start. progress, unless nil, is called after every epoch of either.
-func Train(ctx context.Context, d model.Data, cfg model.Config, progress func(what string, p train.Progress)) (*model.Model, error) {
-	return TrainScored(ctx, d, cfg, progress, nil)
-}
-
-// TrainScored is Train that shows the outcomes of the stream of nodes held out, of which there is none without a pool or of few
-// nodes. They are valid during the call.
-func TrainScored(
+// Train trains a model as [model.Train] does, after one on a part of the nodes from which a pool learns its start. progress,
+// unless nil, is called after every epoch of either; scored, unless nil, with the outcomes of the stream of nodes held out, of
+// which there is none without a pool or of few nodes. They are valid during the call.
+func Train(
 	ctx context.Context, d model.Data, cfg model.Config, progress func(what string, p train.Progress), scored func(*event.Outcome),
 ) (*model.Model, error) {
 	report := func(what string) func(train.Progress) {

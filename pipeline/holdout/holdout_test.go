@@ -151,7 +151,7 @@ func TestFewNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Train(t.Context(), d, quick, nil)
+	got, err := Train(t.Context(), d, quick, nil, nil)
 	if err != nil || got.ID != want.ID || got.Pool.Start != nil {
 		t.Errorf("model %s with start %v: %v, want model %s", got.ID, got.Pool.Start, err, want.ID)
 	}
@@ -163,14 +163,14 @@ func TestFewNodes(t *testing.T) {
 func TestStartPays(t *testing.T) {
 	d, cut, data := generated(t, 2000, 300)
 	epochs := make(map[string]int)
-	m, err := Train(t.Context(), data, quick, func(what string, _ train.Progress) { epochs[what]++ })
+	m, err := Train(t.Context(), data, quick, func(what string, _ train.Progress) { epochs[what]++ }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if epochs[rehearsal] != 5*20 || epochs[Model] != 20 || len(epochs) != 2 {
 		t.Errorf("epochs reported: %v, want 20 of each training", epochs)
 	}
-	if again, err := Train(t.Context(), data, quick, nil); err != nil || again.ID != m.ID {
+	if again, err := Train(t.Context(), data, quick, nil, nil); err != nil || again.ID != m.ID {
 		t.Errorf("the same data give models %s and %s: %v", m.ID, again.ID, err)
 	}
 	path := t.TempDir() + "/m.safetensors"

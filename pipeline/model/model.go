@@ -52,6 +52,8 @@ type Meta struct {
 	Normalization string         `json:"normalization"`
 	Training      Training       `json:"training"`
 	Pool          *pool.Config   `json:"pool,omitempty"` // nil where there is none
+	// Distributions are those of the normaliser, by feature, if it ranks.
+	Distributions []gnn.Distribution `json:"distributions,omitempty"`
 	// Schema makes features of named values; nil for a model of plain numbers.
 	Schema *attributes.Schema `json:"schema,omitempty"`
 	// Kinds are the kinds of edges that the encoder tells apart; nil if it does not.
@@ -180,7 +182,7 @@ func (m *Model) file() *safetensors.File {
 	if m.Readout != nil {
 		n = m.Readout.Normalizer
 	}
-	if n.Kind == gnn.NormalizeStandard {
+	if n.Mean != nil {
 		t["normalization.mean"] = safetensors.Of(n.Mean, len(n.Mean))
 		t["normalization.std"] = safetensors.Of(n.Std, len(n.Std))
 	}
@@ -315,8 +317,8 @@ func checkClasses(classes []string) error {
 }
 
 func (m *Model) loadNormalizer(tensors map[string]safetensors.Tensor) error {
-	m.Normalizer = &gnn.Normalizer{Kind: gnn.Normalization(m.Normalization)}
-	if m.Normalizer.Kind == gnn.NormalizeStandard {
+	m.Normalizer = &gnn.Normalizer{Kind: gnn.Normalization(m.Normalization), Of: m.Distributions}
+	if k := m.Normalizer.Kind; k == gnn.NormalizeStandard || k == gnn.NormalizeRanks {
 		r := reader{tensors: tensors}
 		m.Normalizer.Mean = r.singles("normalization.mean", m.Encoder.In())
 		m.Normalizer.Std = r.singles("normalization.std", m.Encoder.In())

@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -96,6 +97,49 @@ func TestTrainSaveOpen(t *testing.T) {
 	}
 }
 
+// TestRanked: a model of numbers far from normal ranks them, and keeps that in its file; one that takes over the heads of
+// another ranks as that does, and an encoder trained elsewhere has no ranks unless they are asked for.
+func TestRanked(t *testing.T) {
+	d := blobs(false)
+	for _, x := range d.X {
+		x.Dense[0] = float32(math.Exp(3 * float64(x.Dense[0])))
+	}
+	cfg := model.Config{Hidden: []int{8}, Embedding: 4, Epochs: 5, Pool: true}
+	train := func(d model.Data, cfg model.Config) *model.Model {
+		m, err := model.Train(t.Context(), d, cfg, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := train(d, cfg)
+	if m.Normalizer.Ranked() == nil || m.Normalizer.Of[0].Knots == nil {
+		t.Fatalf("normalised by %+v, want ranks of the first feature", m.Normalizer)
+	}
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := m.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := model.Open(path); err != nil || !reflect.DeepEqual(got, m) {
+		t.Errorf("opened model %+v (%v)\nwant the saved %+v", got, err, m)
+	}
+	later := d
+	later.X, later.Before = blobs(false).X, m.Normalizer
+	if n := train(later, cfg).Normalizer; !reflect.DeepEqual(n, m.Normalizer) {
+		t.Errorf("a model that takes over heads is normalised by %+v, want %+v", n, m.Normalizer)
+	}
+	plain := cfg
+	plain.Normalization = gnn.NormalizeStandard
+	d.Before = train(d, plain).Normalizer
+	if n := train(d, cfg).Normalizer; n.Kind != gnn.NormalizeStandard {
+		t.Errorf("after one without ranks, features are normalised by %s", n.Kind)
+	}
+	d.Before, cfg.Frozen = nil, m.Encoder
+	if n := train(d, cfg).Normalizer; n.Kind != gnn.NormalizeStandard {
+		t.Errorf("those of an encoder trained elsewhere are normalised by %s", n.Kind)
+	}
+}
+
 // TestTrainStops: training ends with an error when its context is cancelled.
 func TestTrainStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -140,7 +184,7 @@ func TestOpenRefuses(t *testing.T) {
 			f.Metadata["gvbll"] = `{"format":1,"encoder":"graphsage","classes":["a",""],"normalization":"standard"}`
 		}},
 		{"a class of a long name", "at most 1024", func(f *safetensors.File) {
-			f.Metadata["gvbll"] = `{"format":1,"encoder":"graphsage","classes":["a","` + strings.Repeat("b", 1025) + `"],"normalization":"standard"}`
+			f.Metadata["gvbll"] = `{"format":1,"encoder":"graphsage","classes":["a","` + strings.Repeat("b", 1<<20) + `"],"normalization":"standard"}`
 		}},
 		{"a mean that overflows", "head.mean", func(f *safetensors.File) {
 			f.Tensors["head.mean"] = safetensors.Of([]float64{1, 1, 1, 1, 1, 1, 1, 1e300}, 4, 2)

@@ -60,7 +60,7 @@ func (m *Model) AddPool(d Data, spec pool.Config) error {
 	if err != nil {
 		return err
 	}
-	p.Train(trainingBatch(d, spec, m.Shape()))
+	p.Train(trainingBatch(d, spec, m.Shape(), m.Normalizer.Ranked()))
 	m.Pool, m.PoolState = &spec, p.AppendState(nil)
 	return m.identify()
 }
@@ -87,7 +87,7 @@ func (m *Model) TakeOver(from *pool.Pool, keep float64) error {
 // nodes, drawn from a graph, with too few edges between them. Labels are those of all
 // neighbours two steps away, of none one step away, but by kind of edge of all that are the node's. What is
 // replayed has all neighbours, and the labels of all.
-func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
+func trainingBatch(d Data, spec pool.Config, shape pool.Shape, ranked *gnn.Normalizer) pool.Batch {
 	n := len(d.X)
 	all := newAdjacency(n, d.Src, d.Dst)
 	near := all
@@ -98,8 +98,8 @@ func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 		}
 	}
 	b := pool.Batch{Labels: d.Labels, Pairs: all.pairs()}
-	own, labels := neighbourhood.New(trainingGraph{near, nil}, spec, shape),
-		neighbourhood.New(trainingGraph{all, d.marksOf(near)}, spec, shape)
+	own, labels := neighbourhood.New(trainingGraph{near, nil}, spec, shape, ranked),
+		neighbourhood.New(trainingGraph{all, d.marksOf(near)}, spec, shape, ranked)
 	for v, x := range d.X {
 		own.SetFeatures(int32(v), x)
 		labels.SetFeatures(int32(v), gnn.Vector{})
@@ -123,7 +123,7 @@ func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 		b.Embedded.Tau[i] = 1
 	}
 	if spec.Fits() {
-		now := neighbourhood.New(trainingGraph{all, d.marksOf(all)}, spec, shape)
+		now := neighbourhood.New(trainingGraph{all, d.marksOf(all)}, spec, shape, ranked)
 		for v, x := range d.X {
 			now.SetFeatures(int32(v), x)
 		}

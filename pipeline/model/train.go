@@ -40,6 +40,9 @@ type Data struct {
 	// not read, and Dim is the number of features of a node.
 	Graphs *gnn.Graphs
 	Schema *attributes.Schema // that made X, nil if they are plain numbers
+	// Before is the normaliser of the model whose heads a new one takes over, or nil. Features that it ranks, and no others,
+	// are ranked, as by it.
+	Before *gnn.Normalizer
 }
 
 // Config configures training. A zero field means its default, which its comment names.
@@ -56,7 +59,7 @@ type Config struct {
 	LearningRate  float64           // 0.01
 	WeightDecay   float64           // of the encoder, an L2 term; 5e-4. Negative for none
 	Dropout       float64           // 0.5. Negative for none
-	Normalization gnn.Normalization // empty: row-l2 for sparse features, standard for dense, none for those of a schema
+	Normalization gnn.Normalization // empty: row-l2 for sparse features, ranks for dense, none for those of a schema
 	Pool          bool              // train a pool of heads too, that of [DefaultPool]
 	Start         *pool.Start       // what that pool starts with; nil for its defaults
 	Seed          uint64
@@ -97,9 +100,7 @@ func (c Config) withDefaults(classes int) (Config, error) {
 		{"epochs", &c.Epochs, 100},
 		{"samples", &c.Samples, 10},
 	} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
+		*d.value = cmp.Or(*d.value, d.def)
 		if *d.value < 1 && d.name != "temp-hidden" {
 			return c, fmt.Errorf("%s %d: give a positive number, such as %d", d.name, *d.value, d.def)
 		}
@@ -108,9 +109,7 @@ func (c Config) withDefaults(classes int) (Config, error) {
 		value *float64
 		def   float64
 	}{{&c.LearningRate, 0.01}, {&c.WeightDecay, 5e-4}, {&c.Dropout, 0.5}} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
+		*d.value = cmp.Or(*d.value, d.def)
 		*d.value = max(*d.value, 0)
 	}
 	if c.Dropout >= 1 {
@@ -153,7 +152,11 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	for v := range fit {
 		fit[v] = int32(v)
 	}
-	data, normalizer, err := Prepare(d, fit, cfg.Normalization)
+	kind := cfg.Normalization
+	if kind == "" && cfg.Frozen != nil && d.Schema == nil && d.Graphs == nil && d.X[0].Dense != nil {
+		kind = gnn.NormalizeStandard // what trains encoders elsewhere knows no ranks
+	}
+	data, normalizer, err := Prepare(d, fit, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +190,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	m := &Model{
 		Meta: Meta{
 			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes,
-			Normalization: string(normalizer.Kind), Schema: d.Schema,
+			Normalization: string(normalizer.Kind), Distributions: normalizer.Of, Schema: d.Schema,
 			Training: Training{
 				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.Labels),
 				Epochs: cfg.Epochs, Samples: cfg.Samples,
@@ -240,11 +243,19 @@ func Prepare(d Data, nodes []int32, kind gnn.Normalization) (train.Data, *gnn.No
 			kind = gnn.NormalizeNone // the schema did what is needed
 		case d.X[0].Dense == nil:
 			kind = gnn.NormalizeRowL2
-		default:
+		case d.Graphs != nil:
 			kind = gnn.NormalizeStandard
+		default:
+			kind = gnn.NormalizeRanks
 		}
 	}
-	n, err := gnn.FitNormalizer(kind, d.X)
+	if d.Before != nil && kind == gnn.NormalizeRanks {
+		kind = gnn.NormalizeStandard
+	}
+	n, err := d.Before.Ranked(), error(nil)
+	if n == nil || kind != gnn.NormalizeStandard {
+		n, err = gnn.FitNormalizer(kind, d.X)
+	}
 	if err != nil {
 		return train.Data{}, nil, err
 	}

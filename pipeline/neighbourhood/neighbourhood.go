@@ -44,6 +44,7 @@ type Features struct {
 	classes  int
 	features int
 	means    int
+	ranked   *gnn.Normalizer // makes what is stored of features; nil to store them as they are
 
 	dense  *kernel.Table[float32] // features by node, or
 	sparse *vectors               // these
@@ -79,7 +80,8 @@ type frozen struct {
 // Reader appends rows of nodes, with scratch memory of its own.
 type Reader struct {
 	of         *Features
-	scratch    sum   // s of a node without a cached one
+	scratch    sum // s of a node without a cached one
+	ranks      gnn.Vector
 	adder      adder // of sparse features
 	entries    []entry
 	difference []uint32 // of one node's counts
@@ -105,11 +107,11 @@ func (f *Features) NewReader() *Reader {
 }
 
 // New returns the features of an empty graph. Only what the heads of spec need is stored
-// and computed.
-func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
+// and computed. ranked, unless nil, makes what is stored of features.
+func New(graph Graph, spec pool.Config, shape pool.Shape, ranked *gnn.Normalizer) *Features {
 	f := &Features{
 		graph: graph, wants: wants{need: spec.Needs(), share: spec.Served, replay: spec.Replays(), standard: spec.Scale() == pool.Standard},
-		classes: shape.Classes, features: shape.Features, means: shape.Means, hubs: make(map[int32]*hub),
+		classes: shape.Classes, features: shape.Features, means: shape.Means, ranked: ranked, hubs: make(map[int32]*hub),
 	}
 	if f.wants.need&(pool.NeedX|pool.NeedS) != 0 {
 		if f.wants.standard {
@@ -125,7 +127,7 @@ func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 	return f
 }
 
-// SetFeatures sets the features of node v, not normalised. v is a node or the next one.
+// SetFeatures sets the features of node v, as received. v is a node or the next one.
 // x must fit the shape; it is copied.
 func (f *Features) SetFeatures(v int32, x gnn.Vector) {
 	switch {
@@ -148,6 +150,7 @@ func (f *Features) SetFeatures(v int32, x gnn.Vector) {
 		f.keep(v)
 		f.expire(v)
 	}
+	x = f.Reader.stored(x)
 	switch {
 	case f.dense != nil:
 		row := f.dense.Row(v)
@@ -272,9 +275,19 @@ func (r *Reader) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32, weig
 	r.appendCountsOf(rows, near, weighed)
 }
 
+// stored returns what is stored of the features x, valid until the next call.
+func (r *Reader) stored(x gnn.Vector) gnn.Vector {
+	if r.of.ranked == nil {
+		return x
+	}
+	r.ranks = r.of.ranked.Apply(r.ranks, x)
+	return r.ranks
+}
+
 // appendFeatures appends the features x, all of them zero where there are none.
 func (r *Reader) appendFeatures(rows *pool.Rows, x gnn.Vector) {
 	f := r.of
+	x = r.stored(x)
 	switch {
 	case f.dense != nil && x.Dense != nil:
 		rows.X.Dense = append(rows.X.Dense, x.Dense...)

@@ -78,7 +78,7 @@ func newWorld(seed uint64, sparse bool) *world {
 
 // fresh returns empty Features of the graph.
 func (w *world) fresh() *neighbourhood.Features {
-	return neighbourhood.New(w.g, w.spec, pool.Shape{Classes: classes, Features: dim, Embedding: 2, Means: means})
+	return neighbourhood.New(w.g, w.spec, pool.Shape{Classes: classes, Features: dim, Embedding: 2, Means: means}, nil)
 }
 
 // vector returns a random vector in sparse or dense form, whichever form the Features
@@ -433,7 +433,7 @@ func TestOracle(t *testing.T) {
 func TestDegreeAlone(t *testing.T) {
 	g := &graph{near: [][]int32{{1, 2}, {0}, {0}}}
 	degree := pool.HeadConfig{Name: "degree", Wide: &pool.Wide{Blocks: []pool.Block{pool.LogDegree}, Scale: pool.Standard}}
-	s := neighbourhood.New(g, pool.Config{Heads: []pool.HeadConfig{degree}}, pool.Shape{Classes: classes, Features: dim})
+	s := neighbourhood.New(g, pool.Config{Heads: []pool.HeadConfig{degree}}, pool.Shape{Classes: classes, Features: dim}, nil)
 	for v := range g.near {
 		s.SetFeatures(int32(v), gnn.Vector{Dense: make([]float32, dim)})
 	}
@@ -642,7 +642,7 @@ func TestMillionNeighbours(t *testing.T) {
 	const n, x = 1_000_000, 0.1
 	for _, density := range []float64{0.01, 1} {
 		g := &star{hub: []int32{0}}
-		s := neighbourhood.New(g, pool.Default(pool.Traits{Density: density}), pool.Shape{Classes: classes, Features: 2, Embedding: 2})
+		s := neighbourhood.New(g, pool.Default(pool.Traits{Density: density}), pool.Shape{Classes: classes, Features: 2, Embedding: 2}, nil)
 		s.SetFeatures(0, gnn.Vector{Dense: []float32{1, 0}})
 		var rows pool.Rows
 		for range 2 {

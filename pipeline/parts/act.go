@@ -66,15 +66,14 @@ var Acted = struct{ Caught, Vain, Missed, Saved *figure.Figure }{
 	Missed: acted.Of("missed", "of the class, and not acted on"),
 	Saved: figure.New(figure.Figure{
 		Name:   "acts_saved_total",
-		Help:   "What it would have cost to miss the nodes that were caught, in units of what acting in vain costs (--act cost=).",
+		Help:   "What it would have cost to miss the nodes that were caught, in units of what acting in vain costs.",
 		Advice: "Less those acted on in vain, what acting was worth. 0 with `capacity=`.",
 	}),
 }
 
 var acted = figure.Family{
 	Name: "acted_labels_total", Label: "result",
-	Help: "Scored labels by what acting brought (--act): caught (acted on, and of the class), vain (acted on, and of another " +
-		"one), missed (of the class, and not acted on).",
+	Help:   "Scored labels by what acting brought (--act): caught, vain (of another class), missed (not acted on).",
 	Advice: "Precision and recall of acting: `GvbllClassWorse`.",
 }
 
@@ -83,8 +82,7 @@ func DeclareActing(l *setting.List, text *string) {
 	setting.AddText(l, setting.Setting{
 		Name: "act", Group: "sets", Kept: setting.Optional, Placeholder: "class=NAME,...",
 		Help: "Say in every prediction whether to act on it: class=fraud,capacity=50/h on the 50 most probable an " +
-			"hour (or s, m, d), class=fraud,cost=100:1 where missing one costs 100 times acting in vain " +
-			"(docs/transactions.md).",
+			"hour (s, m, d), cost=100:1 where missing one costs 100 times acting in vain (docs/transactions.md).",
 	}, text, ParseActing)
 }
 

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -90,8 +91,8 @@ func ParseAsking(text string) (a Asking, err error) {
 func (a *Asking) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "ask", Group: "update", Kept: setting.Optional, Placeholder: "NUMBER/UNIT,...",
-		Help: "Ask for so many labels a s, m, h or d, in the topic to-label: this share at random, the others by " +
-			"what they would tell, such as 100/d,random=0.1 (docs/labels.md).",
+		Help: "Ask for so many labels a s, m, h or d, in the topic to-label: a share at random, the others by what " +
+			"they would tell, such as 100/d,random=0.1 (docs/labels.md).",
 		Value: setting.Parsed(a, ParseAsking),
 	})
 	l.Check(func() error {
@@ -125,9 +126,8 @@ var Asked = struct {
 		Name: "asked_log_loss_nats_total", Help: "Sum of their log losses.", Advice: "",
 	}),
 	Weight: figure.New(figure.Figure{
-		Name: "asked_weight_total",
-		Help: "Sum of their weights, the inverse probabilities of being asked for: an estimate of the number of " +
-			"all nodes.",
+		Name:   "asked_weight_total",
+		Help:   "Sum of their weights, the inverse probabilities of being asked for: an estimate of the number of all nodes.",
 		Advice: "Divides the next two. Below arrivals: not all answer.",
 	}),
 	WeighedCorrect: figure.New(figure.Figure{
@@ -201,9 +201,7 @@ func (a *Asker) served(x *serve.Entered) {
 
 // probability returns the one with which to ask for a node, above 0, and counts the node.
 func (a *Asker) probability(p *event.Prediction) float64 {
-	if a.clock == 0 {
-		a.clock = p.Time
-	}
+	a.clock = cmp.Or(a.clock, p.Time)
 	if t := min(p.Time-a.clock, periods[a.Per].ms); t > 0 { // one time that is far ahead moves the clock by a period
 		a.clock += t
 		keep := double.Exp(-float64(t) / float64(periods[a.Per].ms))

@@ -91,9 +91,8 @@ func (b By) Unknown(m *model.Model) string {
 func DeclareBy(l *setting.List, text *string) {
 	setting.AddText(l, setting.Setting{
 		Name: "by", Group: "sets", Kept: setting.Optional, Placeholder: "ATTRIBUTE,...",
-		Help: "Tell scores apart by the values of an attribute, or id: for what ids have before a colon: the first " +
-			"10 that come, or values=N. class=NAME: one more class whose ranking metrics have. Such as " +
-			"country,values=5,class=fraud.",
+		Help: "Scores by the values of an attribute, or id: for what ids have before a colon: the first 10, or " +
+			"values=N. class=NAME: one more class with ranking metrics. Such as country,values=5,class=fraud.",
 	}, text, ParseBy)
 }
 

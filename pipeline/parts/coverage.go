@@ -70,14 +70,15 @@ func (c Coverage) predictor(classes int) conformal.Config {
 func (c *Coverage) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "coverage", Group: "sets", Kept: setting.Never, Default: "0", Placeholder: "0",
-		Help: "Add a set of classes that holds the right one with this probability, such as 0.9; 0 for none. No set is empty, and " +
-			"each class is missed at most 1.5 times as often; ,groups=none has one threshold alone, ,groups=class one for each class.",
+		Help: "Add a set of classes that holds the right one with this probability, such as 0.9 (docs/coverage.md): " +
+			"no class is missed more than 1.5 times as often; ,groups=none or class: one threshold for all, or for " +
+			"each class.",
 		Value: setting.Func(c.targetText, c.parseTarget),
 	})
 	l.Add(setting.Setting{
 		Name: "abstain", Group: "sets", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
-		Help: "Mark predictions to abstain from: below a confidence, or with a set that is larger or empty, such " +
-			"as confidence=0.3,set-size=4.",
+		Help: "Mark predictions to abstain from: below a confidence, or with a large or empty set, such as " +
+			"confidence=0.3,set-size=4.",
 		Value: setting.Pairs(func() error { return c.checkLimits() },
 			setting.Pair{Name: "confidence", Value: &c.MinConfidence}, setting.Pair{Name: "set-size", Value: &c.MaxSize}),
 		Idle: func() string {

@@ -6,6 +6,8 @@
 //	ask.go                    of which nodes to ask for the label
 //	rescore.go, requests.go   nodes that are predicted again: by a rule; when an event asks for it
 //	fallback.go               which of the paper's heads serves
+//	reasons.go                what moved a prediction
+//	cohorts.go                scores by the value of an attribute
 //	rates.go                  for which share of each class's nodes a label comes
 //	drift.go                  detectors of drift
 package parts

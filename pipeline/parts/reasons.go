@@ -59,8 +59,8 @@ func ParseReasoning(text string) (r Reasoning, err error) {
 func DeclareReasoning(l *setting.List, text, acting *string) {
 	setting.AddText(l, setting.Setting{
 		Name: "reasons", Group: "sets", Kept: setting.Optional, Placeholder: "N,...",
-		Help: "Say in predictions which N things moved them most (docs/reasons.md): 3 in all, 3,acted in those to " +
-			"act on, 3,fraud>0.2 or 3,fraud<0.2 in those with such a probability.",
+		Help: "Say in predictions which N things moved them most (docs/reasons.md): 3 in all; 3,acted in those to " +
+			"act on; 3,fraud>0.2 or 3,fraud<0.2 by such a probability.",
 	}, text, ParseReasoning)
 	l.Check(func() error {
 		if r, err := ParseReasoning(*text); err == nil && r.Acted && *acting == "" {
@@ -341,23 +341,18 @@ func (r *reasoner) tryAttributes(a structure.Accepted, class int32) {
 
 // tryColumns tries a node without each of its features, of a model without names.
 func (r *reasoner) tryColumns(v int32, x gnn.Vector) {
-	usual := r.model.Normalizer.Mean // nil where features are not standardised
+	of := r.model.Normalizer
 	try := func(j int, value float32, without gnn.Vector) {
 		t := trial{reason: event.Cause{What: event.OfAttribute, Name: "#" + strconv.Itoa(j)}, view: heads.View{Node: v, Features: &without}}
-		t.reason.Value, t.weight = strconv.FormatFloat(float64(value), 'g', 4, 32), value
-		if usual != nil {
-			t.reason.Usual = strconv.FormatFloat(float64(usual[j]), 'g', 4, 32)
-			t.weight = (value - usual[j]) / r.model.Normalizer.Std[j]
+		t.reason.Value, t.weight = strconv.FormatFloat(float64(value), 'g', 4, 32), of.Deviations(j, value)
+		if of.Mean != nil {
+			t.reason.Usual = strconv.FormatFloat(float64(of.Usual(j)), 'g', 4, 32)
 		}
 		t.weight = max(t.weight, -t.weight)
 		r.tried = append(r.tried, t)
 	}
 	for j, value := range x.Dense {
-		instead := float32(0)
-		if usual != nil {
-			instead = usual[j]
-		}
-		if value != instead {
+		if instead := of.Usual(j); value != instead {
 			dense := slices.Clone(x.Dense)
 			dense[j] = instead
 			try(j, value, gnn.Vector{Dense: dense})

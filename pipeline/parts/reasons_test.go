@@ -139,7 +139,7 @@ func tableModel(t testing.TB, rows []row) *model.Model {
 		}
 		d.X = append(d.X, x)
 	}
-	m, err := holdout.Train(t.Context(), d, model.Config{Hidden: []int{16}, Embedding: 8, Epochs: 60, Samples: 4, Pool: true, Seed: 1}, nil)
+	m, err := holdout.Train(t.Context(), d, model.Config{Hidden: []int{16}, Embedding: 8, Epochs: 60, Samples: 4, Pool: true, Seed: 1}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,8 +33,8 @@ type Rescoring struct {
 func (r *Rescoring) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "rescore", Group: "revisions", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
-		Help: "Predict nodes again until their label comes: after=N, whenever N edges came to one; confidence=P, " +
-			"publish only what crosses it. Such as after=3,confidence=0.8.",
+		Help: "Predict nodes again until their label comes: after=N, whenever N edges came; confidence=P, publish " +
+			"only what crosses it. Such as after=3,confidence=0.8.",
 		Value: setting.Pairs(func() error {
 			if err := r.check(); err != nil || r.On() {
 				return err
@@ -152,7 +152,7 @@ func (r *rescorer) leaving(nodes []int32) {
 // changed queues the given nodes, whose degrees may have changed, if they are due.
 func (r *rescorer) changed(nodes ...int32) {
 	for _, v := range nodes {
-		if _, due := r.isDue(v); !due || r.due.Get(v) != nil {
+		if !r.isDue(v) || r.due.Get(v) != nil {
 			continue
 		}
 		if r.due.Len() == r.pending.Bound {
@@ -162,14 +162,14 @@ func (r *rescorer) changed(nodes ...int32) {
 	}
 }
 
-// isDue reports whether node v is in the graph, pending and due, and returns its slot.
-func (r *rescorer) isDue(v int32) (slot int32, due bool) {
+// isDue reports whether node v is in the graph, pending and due.
+func (r *rescorer) isDue(v int32) bool {
 	slot, waits := r.pending.Nodes.SlotOf(v)
 	if !waits || r.nodes.HasLeft(v) {
-		return 0, false
+		return false
 	}
 	by := r.degree(v) - r.degrees.Row(slot)[0]
-	return slot, max(by, -by) >= int32(min(max(r.After, 1), math.MaxInt32))
+	return max(by, -by) >= int32(min(max(r.After, 1), math.MaxInt32))
 }
 
 func (r *rescorer) degree(v int32) int32 { return int32(r.nodes.Graph.Degree(v)) }
@@ -185,7 +185,7 @@ func (r *rescorer) served(x *serve.Entered) {
 	r.batch = r.batch[:0]
 	for r.due.Len() > 0 && len(r.batch) < r.Limit {
 		v, _ := r.due.RemoveOldest()
-		if _, due := r.isDue(v); due {
+		if r.isDue(v) {
 			r.batch = append(r.batch, v)
 		}
 	}

@@ -97,7 +97,7 @@ func AccountModel(t testing.TB, rng *rand.Rand) *model.Model {
 	m, err := holdout.Train(context.Background(), d, model.Config{
 		Hidden: []int{4}, Embedding: 4, Epochs: 2, Samples: 2,
 		Pool: true, Seed: 1,
-	}, nil)
+	}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

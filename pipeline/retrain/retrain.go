@@ -17,6 +17,7 @@
 package retrain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -78,9 +79,7 @@ type Result struct {
 
 // Train trains a model on a stream.
 func Train(ctx context.Context, stream Stream, cfg Config) (*Result, error) {
-	if cfg.Share == 0 {
-		cfg.Share = 0.2
-	}
+	cfg.Share = cmp.Or(cfg.Share, 0.2)
 	r := &run{Config: cfg, stream: stream, known: cfg.Classes}
 	if s := cfg.Serving; s != nil {
 		if s.Kinds != nil {
@@ -108,6 +107,7 @@ func Train(ctx context.Context, stream Stream, cfg Config) (*Result, error) {
 	alone := r.Model
 	alone.Pool = false
 	data := r.data(all)
+	data.Before = candidate.Normalizer
 	for i, id := range data.IDs {
 		data.IDs[i] = r.own(id)
 	}

@@ -170,7 +170,11 @@ func (r *run) candidate(ctx context.Context) (*model.Model, error) {
 	if s := r.Serving; s != nil {
 		cfg.Pool = cfg.Pool && s.Pool == nil
 	}
-	m, err := r.train(ctx, "candidate", r.data(before), cfg)
+	data := r.data(before)
+	if r.Serving != nil {
+		data.Before = r.Serving.Normalizer
+	}
+	m, err := r.train(ctx, "candidate", data, cfg)
 	if err != nil || r.Serving == nil {
 		return m, err
 	}

@@ -35,7 +35,7 @@ func TestWatchedClasses(t *testing.T) {
 		t.Fatal("no label came")
 	}
 	many := *m
-	many.Classes = slices.Repeat([]string{"x"}, 12)
+	many.Classes = slices.Repeat([]string{"x"}, 100*event.MaxWatched)
 	for c := range many.Classes {
 		many.Classes[c] = string(rune('a' + c))
 	}

@@ -1,6 +1,7 @@
 package structure
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -97,9 +98,7 @@ func written(e event.Edge) event.Edge {
 	if e.In {
 		e.Source, e.Target, e.In = e.Target, e.Source, false
 	}
-	if e.Weight == 0 {
-		e.Weight = 1
-	}
+	e.Weight = cmp.Or(e.Weight, 1)
 	return e
 }
 

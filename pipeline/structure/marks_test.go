@@ -98,7 +98,7 @@ func (g *kindsGraph) event(v int, context bool) event.Node {
 // next. It returns the mean log loss of what was served.
 func (g *kindsGraph) logLoss(t *testing.T, train int, kinds, pool bool) float64 {
 	t.Helper()
-	m, err := holdout.Train(t.Context(), g.data(train, kinds), model.Config{Hidden: []int{16}, Embedding: 8, Epochs: 60, Samples: 4, Dropout: 0.2, Pool: pool, Seed: 1}, nil)
+	m, err := holdout.Train(t.Context(), g.data(train, kinds), model.Config{Hidden: []int{16}, Embedding: 8, Epochs: 60, Samples: 4, Dropout: 0.2, Pool: pool, Seed: 1}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestKindsCarryTheClass(t *testing.T) {
 // that goes on serves, while labels come late, are corrected, nodes leave, and edges get other weights.
 func TestCountsByKindSurvive(t *testing.T) {
 	g := newKindsGraph(4, 300, false)
-	m, err := holdout.Train(t.Context(), g.data(150, true), model.Config{Hidden: []int{8}, Embedding: 4, Epochs: 5, Samples: 2, Pool: true}, nil)
+	m, err := holdout.Train(t.Context(), g.data(150, true), model.Config{Hidden: []int{8}, Embedding: 4, Epochs: 5, Samples: 2, Pool: true}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestCountsOfOneKind(t *testing.T) {
 		}
 	}
 	countsByKind := func(d model.Data) (*model.Model, bool) {
-		m, err := holdout.Train(t.Context(), d, model.Config{Hidden: []int{8}, Embedding: 4, Epochs: 5, Samples: 2, Pool: true}, nil)
+		m, err := holdout.Train(t.Context(), d, model.Config{Hidden: []int{8}, Embedding: 4, Epochs: 5, Samples: 2, Pool: true}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func newGraphStream(t *testing.T, graphs int, drift float64, kind gnn.Kind) *gra
 		list[i] = int32(i)
 	}
 	data := model.Data{Name: d.Name, Dim: d.Dim, Classes: d.Classes, Labels: d.Labels[:s.train], Ordered: true, Graphs: d.Graphs.Part(list)}
-	s.m, err = holdout.Train(t.Context(), data, model.Config{Encoder: kind, Hidden: []int{32}, Embedding: 16, Epochs: 20, Samples: 4, Dropout: -1, Pool: true, Seed: 1}, nil)
+	s.m, err = holdout.Train(t.Context(), data, model.Config{Encoder: kind, Hidden: []int{32}, Embedding: 16, Epochs: 20, Samples: 4, Dropout: -1, Pool: true, Seed: 1}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -313,7 +313,8 @@ func TestConfigErrors(t *testing.T) {
 		{"classes 1", func(c *Config) { c.Classes = 1 }},
 		{"alpha NaN", func(c *Config) { c.Alpha = math.NaN() }},
 		{"window 20", func(c *Config) { c.Window = 20 }},
-		{"product", func(c *Config) { c.PerClass, c.Classes = true, 1<<40 }},
+		{"product", func(c *Config) { c.PerClass, c.Classes = true, 1000*maxScores }},
+		{"product", func(c *Config) { c.Window = 1000 * maxScores }},
 		{"rate", func(c *Config) { c.Rate = 0 }},
 	} {
 		cfg := DefaultConfig(10)

@@ -110,6 +110,12 @@ func (b *bayes) state(s *words.Stream) {
 	}
 }
 
+func (b *bayes) twin() classifier {
+	t := *b
+	t.logTotal, t.buffer = make([]float64, len(b.logTotal)), entries{}
+	return &t
+}
+
 func (b *bayes) change(s *words.Stream) {
 	s.Put(b.version)
 	s.Floats(b.total)

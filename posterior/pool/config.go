@@ -46,8 +46,8 @@ type HeadConfig struct {
 	Fitted *Fitted           `json:"fitted,omitempty"`
 }
 
-// Fitted is softmax regression on blocks of columns that is kept at its optimum. It is no member of the
-// products, but an expert of the mixture with a share of its own.
+// Fitted is softmax regression on blocks of columns that is kept at its optimum. Beside its part in the products, which
+// a shadow does not have, it is an expert of the mixture with a share of its own.
 type Fitted struct {
 	Blocks []Block `json:"blocks"`
 	Scale  scale   `json:"scale"`
@@ -131,6 +131,9 @@ type weightsConfig struct {
 	Floor    float64 `json:"floor"`     // negative: log probabilities below it count as it, nats
 	Lambda   float64 `json:"lambda"`    // λ in (0, 1]: share of the past that a full batch keeps; the rest returns to the prior
 	Steps    int     `json:"steps"`     // Newton steps for a batch, at most
+	// Rows of a batch that products learn from, at most and spread evenly over it; 0 for 128. A batch forgets as much, however
+	// large it is, and where a class is rare few of its rows would be among few.
+	Rows int `json:"rows,omitempty"`
 }
 
 // mixtureConfig are the constants of the mixture of two products and all heads. The second
@@ -287,7 +290,10 @@ const enoughRows = 80
 //     changing, and has interactions.
 func Default(t Traits) Config {
 	s := Config{
-		Weights: weightsConfig{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 2},
+		Weights: weightsConfig{
+			Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 2,
+			Rows: max(weighedRows, 4096/max(t.Classes, 1)),
+		},
 		Mixture: &mixtureConfig{Heads: 0.02, Rate: 0.2, Lambda: 0.99},
 		Batch:   50,
 		Served:  0.5,
@@ -409,13 +415,14 @@ const (
 	rowsAround  = 6
 )
 
-// withFitted adds the fitted head where it is not too dear.
+// withFitted adds the fitted head where it is not too dear. Products weigh it where there are two classes: ADR 41 has what
+// that is worth, and what it costs where there are more.
 func (s Config) withFitted(t Traits) Config {
 	f := fittedHead(t, s.Scale())
 	if f == nil {
 		return s
 	}
-	s.Heads = append(s.Heads, HeadConfig{Name: "fitted", Fitted: f})
+	s.Heads = append(s.Heads, HeadConfig{Name: "fitted", Fitted: f, Shadow: t.Classes > 2})
 	m := *s.Mixture
 	m.Fitted, m.Half = .3, .4
 	s.Mixture = &m
@@ -468,6 +475,7 @@ func (s Config) Validate() error {
 	r.Unless(isPositive(-w.Floor), "weights: floor %v: give a negative number, such as -8", w.Floor)
 	r.Unless(isShare(w.Lambda), "weights: lambda %v: give a number above 0 and up to 1, such as 0.97", w.Lambda)
 	r.Unless(w.Steps > 0, "weights: steps %d: give a positive number, such as 8", w.Steps)
+	r.Unless(w.Rows >= 0, "weights: rows %d: give a number, such as 2048, or 0 for %d", w.Rows, weighedRows)
 	if m := s.Mixture; m != nil {
 		r.Unless(m.Heads > 0 && m.Heads < 1, "mixture: heads %v: give a number between 0 and 1, such as 0.02", m.Heads)
 		r.Unless(fits == 0 || fits == 1 && m.Fitted > 0 && m.Half > 0 && m.Fitted+m.Half < 1-m.Heads,
@@ -537,7 +545,7 @@ func (h HeadConfig) validate() error {
 }
 
 // isMember reports whether the products weigh the head.
-func (h HeadConfig) isMember() bool { return !h.Shadow && h.Fitted == nil }
+func (h HeadConfig) isMember() bool { return !h.Shadow }
 
 func validateBlocks(blocks []Block) (r check.Remedies) {
 	r.Unless(len(blocks) > 0, "no blocks: give one or more of %q", allBlocks)

@@ -42,7 +42,7 @@
 //	                all labels. Update: counts; nothing is forgotten (label.go)
 //
 //	fitted          p(c) ∝ π_c e^(φᵀW)_c at the optimum of a reservoir of labelled rows as they
-//	                are now, with an L2 term. Products do not weigh it (fitted.go)
+//	                are now, with an L2 term. Products weigh it where there are two classes (fitted.go)
 //
 // # Products
 //

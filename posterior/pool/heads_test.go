@@ -673,7 +673,7 @@ func testWeightsAreLaplace(t *testing.T, biased bool) {
 	const heads, classes, n = 3, 4, 40
 	cfg := weightsConfig{Total: 1.5, WeightSD: .2, BiasSD: .5, Floor: -8, Lambda: .97, Steps: 50}
 	said := newOpinions(heads, classes, cfg.Floor)
-	w := newWeights(cfg, nil, said, biased)
+	w := newWeights(cfg, []float64{.5, .5, .5}, said, biased)
 	size := heads
 	if biased {
 		size += classes

@@ -133,6 +133,10 @@ func (l *label) state(s *words.Stream) {
 	}
 }
 
+func (l *label) twin() classifier {
+	return &label{labelConfig: l.labelConfig, classes: l.classes, h: l.h, log: l.log}
+}
+
 func (l *label) change(s *words.Stream) { l.state(s) }
 
 // vote predicts the share of each class among a node's labelled neighbours,
@@ -194,5 +198,7 @@ func (v *vote) state(s *words.Stream) {
 	s.Uint(&v.version)
 	s.Positives(v.counts, "a count")
 }
+
+func (v *vote) twin() classifier { return v }
 
 func (v *vote) change(s *words.Stream) { v.state(s) }

@@ -158,3 +158,16 @@ func (m *mixture) state(s *words.Stream) {
 		m.weigh()
 	}
 }
+
+// products returns the share that each product has in what is served: half of the last expert's is the first one's, if a head
+// is fitted. Without a mixture there is one product.
+func (m *mixture) products(fitted bool) []float64 {
+	if m == nil {
+		return []float64{1}
+	}
+	shares := []float64{m.share(0), m.share(1)}
+	if fitted {
+		shares[0] += float64(.5 * m.share(len(m.logShare)-1))
+	}
+	return shares
+}

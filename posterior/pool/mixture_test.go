@@ -66,7 +66,13 @@ func TestMixtureIsItsFormula(t *testing.T) {
 				}
 			}
 			for e, number := range experts {
-				kerneltest.WantClose(t, "share", []float64{p.Shares()[number-1]}, []float64{shares[e]}, 1e-9)
+				want := 0.0 // of all experts that are this head
+				for f, other := range experts {
+					if other == number {
+						want += shares[f]
+					}
+				}
+				kerneltest.WantClose(t, "share", []float64{p.Shares()[number-1]}, []float64{want}, 1e-9)
 				for i, y := range b.Labels {
 					scores[e] += float64(of(i, number)[y])
 				}
@@ -81,6 +87,9 @@ func TestMixtureIsItsFormula(t *testing.T) {
 		products := []float64{shares[len(cfg.Heads)] + shares[len(cfg.Heads)+2]/2, shares[len(cfg.Heads)+1]}
 		for m, k := range p.members {
 			want := shares[k]
+			if k == p.fitted {
+				want += shares[len(cfg.Heads)+2] / 2
+			}
 			for j, w := range p.weights {
 				want += products[j] * w.theta[m]
 			}

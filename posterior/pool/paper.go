@@ -52,4 +52,6 @@ func (p *paperHead) learn(b *Batch, _ float64) posterior.Report {
 
 func (p *paperHead) state(s *words.Stream) { s.Section(p.AppendState, p.SetState) }
 
+func (p *paperHead) twin() classifier { return &paperHead{Head: p.Head} }
+
 func (p *paperHead) change(s *words.Stream) { p.state(s) }

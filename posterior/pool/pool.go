@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -98,30 +99,35 @@ func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 	}
 	p := &Pool{cfg: cfg, shape: shape, prior: prior, needs: cfg.Needs(), fitted: none}
 	for i, h := range cfg.Heads {
-		made := p.newHead(h)
+		made := h.made(p)
 		if made == nil {
 			return nil, fmt.Errorf("pool: head %q uses the embedding and there is no training posterior: leave it out", h.Name)
 		}
 		p.heads = append(p.heads, made)
 		if h.isMember() {
 			p.members = append(p.members, i)
-		} else if h.Fitted != nil {
+		}
+		if h.Fitted != nil {
 			p.fitted = i
 		}
 	}
 	p.said = newOpinions(len(p.members), shape.Classes, cfg.Weights.Floor)
-	p.weights = []*weights{newWeights(cfg.Weights, cfg.Start.weights(0), p.said, true)}
+	start := cfg.Start
+	if start == nil {
+		start = &Start{Weights: [][]float64{p.defaultMeans(), p.defaultMeans()}}
+	}
+	p.weights = []*weights{newWeights(cfg.Weights, start.Weights[0], p.said, true)}
 	if cfg.Mixture != nil {
-		p.weights = append(p.weights, newWeights(cfg.Weights, cfg.Start.weights(1), p.said, false))
-		p.mixture = newMixture(*cfg.Mixture, cfg.Start.scores(), len(p.members), shape.Classes, p.fitted != none)
+		p.weights = append(p.weights, newWeights(cfg.Weights, start.Weights[1], p.said, false))
+		p.mixture = newMixture(*cfg.Mixture, start.Scores, len(p.members), shape.Classes, p.fitted != none)
 	}
 	p.scores = make([]score, len(p.Names()))
 	return p, nil
 }
 
-// newHead returns a head at its prior, or nil if it needs a training posterior and
+// made returns the head of a pool at its prior, or nil if it needs a training posterior and
 // there is none.
-func (p *Pool) newHead(h HeadConfig) classifier {
+func (h HeadConfig) made(p *Pool) classifier {
 	switch {
 	case h.Wide != nil:
 		return newWide(*h.Wide, p.shape)
@@ -275,44 +281,53 @@ func (p *Pool) Train(b Batch) {
 	}
 }
 
-// report describes the update of one batch.
-type report struct {
-	Steps int                // Newton steps of the weights of the first product
-	Heads []posterior.Report // one for each of Names but the pool; zero but for online heads
-}
-
 // Learn updates the pool with a batch of labels. It first scores the predictions
 // that were served, then updates the weights from them, and then the heads. A batch
-// without rows, and from which nothing is taken, changes nothing.
-func (p *Pool) Learn(b Batch) report {
+// without rows, and from which nothing is taken, changes nothing. The result has a report for each of Names
+// but the pool, zero but for online heads.
+func (p *Pool) Learn(b Batch) []posterior.Report {
+	reports := make([]posterior.Report, len(p.scores)-1)
+	for _, part := range p.Learning(b, reports) {
+		part()
+	}
+	return reports
+}
+
+// Learning returns the parts of [Pool.Learn], the largest first. Each is to be done once, before any other method is
+// called; they may be done at the same time. They write the reports.
+func (p *Pool) Learning(b Batch, reports []posterior.Report) (parts []func()) {
 	if p.onlyPredicts {
 		panic("pool: the twin of another pool learns")
 	}
 	b.check(p.shape, p.needs)
 	served := len(b.LogProbs) / p.LogProbsPerRow()
 	checkLength("log probabilities", len(b.LogProbs), min(served, b.N)*p.LogProbsPerRow())
-	r := report{Heads: make([]posterior.Report, len(p.scores)-1)}
 	if b.N+b.Taken.N == 0 {
-		return r
+		return nil
 	}
+	p.version++
+	small := []func(){}
 	if served > 0 {
-		r.Steps = p.learnServed(b.Labels[:served], b.LogProbs, b.LogRates)
+		small = append(small, func() { p.learnServed(b.Labels[:served], b.LogProbs, b.LogRates) })
 	}
 	share := p.cfg.share(b.N)
 	for k, h := range p.heads {
-		r.Heads[k] = h.learn(&b, share)
+		learn := func() { reports[k] = h.learn(&b, share) }
+		switch h.(type) {
+		case *wide, *fitted:
+			parts = append(parts, learn)
+		default:
+			small = append(small, learn)
+		}
 	}
-	p.version++
-	return r
+	return append(parts, small...)
 }
 
-// weighedRows bounds the rows of a batch that products learn from, spread evenly over it. A product has
-// some tens of numbers to learn, and each batch forgets as much, however large it is.
+// weighedRows is the bound of models without one.
 const weighedRows = 128
 
-// learnServed scores what was served for labels, and updates the weights from it. It returns the
-// Newton steps of the first product.
-func (p *Pool) learnServed(labels []int32, logProbs []float32, logRates []float64) (steps int) {
+// learnServed scores what was served for labels, and updates the weights from it.
+func (p *Pool) learnServed(labels []int32, logProbs []float32, logRates []float64) {
 	for i, y := range labels {
 		for k := range p.scores {
 			p.scores[k].add(p.of(logProbs, i, k), int(y))
@@ -322,21 +337,17 @@ func (p *Pool) learnServed(labels []int32, logProbs []float32, logRates []float6
 	if p.mixture != nil {
 		p.mixture.learn(labels, share, logRates, p.experts(logProbs))
 	}
-	n := min(len(labels), weighedRows)
+	n := min(len(labels), cmp.Or(p.cfg.Weights.Rows, weighedRows))
 	p.weighed = kernel.Resize(p.weighed, n)
 	for i := range n {
 		p.weighed[i] = labels[i*len(labels)/n]
 	}
 	p.loadMembers(n, len(labels), logProbs)
 	p.said.transpose(n)
-	for j, w := range p.weights {
+	for _, w := range p.weights {
 		w.scratch.offset = logRates
-		taken := w.learn(p.weighed, share)
-		if j == 0 {
-			steps = taken
-		}
+		w.learn(p.weighed, share)
 	}
-	return steps
 }
 
 // Weights returns the weight of each head, 0 for shadows, and the bias of each class, in
@@ -344,7 +355,7 @@ func (p *Pool) learnServed(labels []int32, logProbs []float32, logRates []float6
 // itself is a product in which it has the weight 1.
 func (p *Pool) Weights() (heads, bias []float64) {
 	bias = make([]float64, p.shape.Classes)
-	for j, share := range p.productShares() {
+	for j, share := range p.mixture.products(p.fitted != none) {
 		for c, x := range p.weights[j].theta[len(p.members):] {
 			bias[c] += float64(share * x)
 		}
@@ -356,7 +367,7 @@ func (p *Pool) Weights() (heads, bias []float64) {
 func (p *Pool) AppendWeights(b []float64) []float64 {
 	at := len(b)
 	b = append(b, make([]float64, len(p.heads))...)
-	shares := p.productShares()
+	shares := p.mixture.products(p.fitted != none)
 	for k, i := range p.members {
 		for j, share := range shares {
 			b[at+i] += float64(share * p.weights[j].theta[k])
@@ -366,21 +377,9 @@ func (p *Pool) AppendWeights(b []float64) []float64 {
 		}
 	}
 	if p.fitted != none {
-		b[at+p.fitted] = p.mixture.share(products+len(p.members)) + float64(.5*p.mixture.share(products+len(p.members)+1))
+		b[at+p.fitted] += p.mixture.share(products+len(p.members)) + float64(.5*p.mixture.share(products+len(p.members)+1))
 	}
 	return b
-}
-
-// productShares returns the share that each product has in what is served.
-func (p *Pool) productShares() []float64 {
-	if p.mixture == nil {
-		return []float64{1}
-	}
-	shares := []float64{p.mixture.share(0), p.mixture.share(1)}
-	if p.fitted != none {
-		shares[0] += float64(.5 * p.mixture.share(products+len(p.members)+1))
-	}
-	return shares
 }
 
 // Shares returns the share that each of Names but the pool has in the mixture, 0 for
@@ -398,7 +397,7 @@ func (p *Pool) Shares() []float64 {
 		shares[len(p.heads)+j] = p.mixture.share(j)
 	}
 	for k, i := range p.members {
-		shares[i] = p.mixture.share(products + k)
+		shares[i] += p.mixture.share(products + k)
 	}
 	return shares
 }

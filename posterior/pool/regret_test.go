@@ -7,7 +7,22 @@ import (
 	"testing"
 )
 
-// regret is what the bound of docs/adr/0017-pool-of-blocks.md says of a mixture on a stream:
+// The bound on a mixture's loss. Let ℓ_e(t) = -Σ log p_e(y) be the loss of expert e in batch t of T full ones, and ω(t) the shares
+// after t batches. The mix loss of a batch is M(t) = -(1/η) ln Σ_e ω_e(t-1) exp(-η ℓ_e(t)).
+//
+//  1. Let A(t) = -(1/η) ln Σ_e π_e exp(-η D_e(t)), with the discounted loss D_e(t) = λ D_e(t-1) + ℓ_e(t). The shares ω(t-1) belong
+//     to λ D(t-1), so M(t) = A(t) + (1/η) ln Σ_e π_e exp(-ηλ D_e(t-1)) ≤ A(t) - λ A(t-1), because Σ π x^λ ≤ (Σ π x)^λ. Summed,
+//     Σ M ≤ A(T) + (1-λ) Σ_{t<T} A(t).
+//  2. A(t) ≤ D_e(t) + ln(1/π_e)/η for every e. With one e for all t the discounted losses add up to Σ ℓ_e(t):
+//     Σ M ≤ Σ_t ℓ_e(t) + [1 + (1-λ)(T-1)] ln(1/π_e)/η. With the best e for each t it is the loss of the best of the discounted
+//     past, plus the same.
+//  3. Where a row's label comes before the next row is served and η ≤ 1, the mixture's loss is at most M, because x^η is concave.
+//  4. Rows served together, or with late labels, were served with older shares ω(s). Let r be the range of ℓ_e(t) over the experts.
+//     Their loss is at most Σ ω_e(s) ℓ_e(t) (Jensen), which is at most Σ ω_e(t-1) ℓ_e(t) + r TV(ω(s), ω(t-1)), and that sum is at
+//     most M(t) + η r²/8 (Hoeffding). So late labels add at most r(t) [η r(t)/8 + TV(t)] a batch, where TV(t) in [0, 1] is how much
+//     the shares moved meanwhile.
+
+// regret is what the bound says of a mixture on a stream:
 // what it served, what each expert would have lost, and the two sums of the bound.
 type regret struct {
 	*mixture

@@ -23,10 +23,9 @@ type Start struct {
 func (p *Pool) Start(share float64) *Start {
 	s := &Start{}
 	for _, w := range p.weights {
-		def := w.cfg.Total / float64(w.heads)
-		means := slices.Clone(w.theta[:w.heads])
-		for k, x := range means {
-			means[k] = def + float64(share*(x-def))
+		means := p.defaultMeans()
+		for k, def := range means {
+			means[k] = def + float64(share*(w.theta[k]-def))
 		}
 		s.Weights = append(s.Weights, means)
 	}
@@ -40,20 +39,18 @@ func (p *Pool) Start(share float64) *Start {
 	return s
 }
 
-// weights returns the prior means of a product's weights, nil for the defaults.
-func (s *Start) weights(product int) []float64 {
-	if s == nil {
-		return nil
+// defaultMeans returns those without a start. A fitted head begins with none: it is an expert by itself.
+func (p *Pool) defaultMeans() []float64 {
+	means, others := make([]float64, len(p.members)), len(p.members)
+	if slices.Contains(p.members, p.fitted) {
+		others--
 	}
-	return s.Weights[product]
-}
-
-// scores returns the first scores of the mixture's experts, nil for the defaults.
-func (s *Start) scores() []float64 {
-	if s == nil {
-		return nil
+	for k, i := range p.members {
+		if i != p.fitted {
+			means[k] = p.cfg.Weights.Total / float64(others)
+		}
 	}
-	return s.Scores
+	return means
 }
 
 // maxStart bounds the numbers of a Start, so that logits stay finite.

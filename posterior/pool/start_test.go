@@ -22,7 +22,10 @@ func TestStart(t *testing.T) {
 		p := newPool(t, c)
 		for j, w := range p.weights {
 			for k := range w.heads {
-				def := cfg.Weights.Total / float64(w.heads)
+				def := cfg.Weights.Total / float64(w.heads-1)
+				if p.members[k] == p.fitted {
+					def = 0 // it is an expert by itself
+				}
 				want := (1-share)*def + share*old.weights[j].theta[k]
 				if got := w.theta[k]; math.Abs(got-want) > 1e-12 || w.prior[k] != got {
 					t.Errorf("share %v, product %d, head %d: weight %v, prior %v, want %v", share, j, k, got, w.prior[k], want)
@@ -82,6 +85,7 @@ func TestStartInFile(t *testing.T) {
 		{"one for each head that is not a shadow", func(s *Start) { s.Weights[1] = s.Weights[1][1:] }},
 		{"start: 0 scores: give", func(s *Start) { s.Scores = nil }},
 		{"start: NaN: give numbers up to", func(s *Start) { s.Weights[0][0] = math.NaN() }},
+		{"start: 1e+09: give numbers up to", func(s *Start) { s.Weights[0][0] = 1000 * maxStart }},
 		{"start: -Inf: give numbers up to", func(s *Start) { s.Scores[0] = math.Inf(-1) }},
 	} {
 		broken := cfg
@@ -92,7 +96,7 @@ func TestStartInFile(t *testing.T) {
 		}
 	}
 	alone := cfg
-	alone.Mixture, alone.Start = nil, &Start{Weights: cfg.Start.Weights[:1]}
+	alone.Mixture, alone.Start = nil, &Start{Weights: [][]float64{cfg.Start.Weights[0][1:]}}
 	alone.Heads = slices.DeleteFunc(slices.Clone(cfg.Heads), func(h HeadConfig) bool { return h.Fitted != nil })
 	if err := alone.Validate(); err != nil {
 		t.Errorf("a start of one product, for a pool without a mixture: %v", err)

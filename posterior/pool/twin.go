@@ -20,24 +20,3 @@ func (p *Pool) Twin() *Pool {
 	}
 	return &t
 }
-
-func (p *paperHead) twin() classifier { return &paperHead{Head: p.Head} }
-
-func (w *wide) twin() classifier {
-	t := *w
-	t.fit, t.buffer, t.read = softmaxFit{classes: w.shape.Classes, stride: w.stride}, nil, nil
-	t.newMatrix()
-	return &t
-}
-
-func (l *label) twin() classifier {
-	return &label{labelConfig: l.labelConfig, classes: l.classes, h: l.h, log: l.log}
-}
-
-func (v *vote) twin() classifier { return v }
-
-func (b *bayes) twin() classifier {
-	t := *b
-	t.logTotal, t.buffer = make([]float64, len(b.logTotal)), entries{}
-	return &t
-}

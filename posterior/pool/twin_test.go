@@ -21,7 +21,7 @@ func restored(t testing.TB, from *Pool) *Pool {
 	return p
 }
 
-// TestTwin: after each batch that a pool learns, its twin predicts the same bits, and rows that
+// TestTwin: after each batch that a pool learns, its twin has the same weights and predicts the same bits, and rows that
 // the two share at once come out as they do together. Under the race detector this shows that
 // they share no scratch memory.
 func TestTwin(t *testing.T) {
@@ -32,6 +32,9 @@ func TestTwin(t *testing.T) {
 			live(p, dense, step, step+1)
 			rows := randomBatch(rand.New(rand.NewPCG(10, uint64(step))), 12, small, dense).Rows
 			want := predictions(restored(t, p), rows)
+			if got, want := twin.AppendWeights(nil), p.AppendWeights(nil); !slices.Equal(got, want) {
+				t.Fatalf("dense %v, step %d: weights %v, want %v", dense, step, got, want)
+			}
 			var both [2][]float32
 			var group sync.WaitGroup
 			for i, q := range []*Pool{p, twin} {

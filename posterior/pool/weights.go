@@ -18,7 +18,7 @@ import (
 //
 //	w_k ~ N(Total/K, WeightSD²), b_c ~ N(0, BiasSD²),
 //
-// or about the means of a [Start] in place of Total/K, of diagonal precision Q_prior
+// about 0 for a fitted head, which is not one of these K, or about the means of a [Start], of diagonal precision Q_prior
 // and mean θ_prior. Total 1 would be the geometric mean of the heads; the heads see
 // different things, so the product of more of them is better than the mean, and the
 // default is 1.5. A product may have no biases: θ is then w.
@@ -82,7 +82,7 @@ type hessian struct {
 }
 
 // newWeights returns weights for what said will hold, at their prior, with biases or without.
-// means are the prior means of the heads' weights, nil for the default.
+// means are the prior means of the heads' weights.
 func newWeights(cfg weightsConfig, means []float64, said *opinions, biased bool) *weights {
 	heads, classes := said.heads, said.classes
 	n := heads
@@ -102,7 +102,6 @@ func newWeights(cfg weightsConfig, means []float64, said *opinions, biased bool)
 		sd := w.cfg.BiasSD
 		if k < heads {
 			sd = w.cfg.WeightSD
-			w.prior[k] = w.cfg.Total / float64(heads)
 		}
 		w.diagonal[k] = 1 / float64(sd*sd)
 		w.precision[k*n+k] = w.diagonal[k]
@@ -125,15 +124,14 @@ func (w *weights) logits(dst, theta []float64, stride int) {
 // enough is the part of F that is not worth a Newton step.
 const enough = 1e-4
 
-// learn updates θ and Q with the labels of the rows, and returns the number of
-// Newton steps. share is the part of a full batch that the rows are.
-func (w *weights) learn(labels []int32, share float64) (steps int) {
+// learn updates θ and Q with the labels of the rows. share is the part of a full batch that the rows are.
+func (w *weights) learn(labels []int32, share float64) {
 	w.forget(share)
 	w.centred = kernel.Resize(w.centred, len(w.said.transposed))
 	copy(w.descent.from, w.theta)
 	f := w.objective(w.theta, labels)
 	w.derivatives(labels)
-	for steps < w.cfg.Steps && w.cholesky.factorize(w.hessian.sum, len(w.theta)) {
+	for step := 0; step < w.cfg.Steps && w.cholesky.factorize(w.hessian.sum, len(w.theta)); step++ {
 		copy(w.descent.step, w.descent.gradient)
 		w.cholesky.solve(w.descent.step)
 		// The Newton decrement is twice what the quadratic model of F still has to fall.
@@ -145,11 +143,9 @@ func (w *weights) learn(labels []int32, share float64) (steps int) {
 			break
 		}
 		f = next
-		steps++
 		w.derivatives(labels)
 	}
 	copy(w.precision, w.hessian.sum)
-	return steps
 }
 
 // forget replaces Q and θ by Q0 and θ0, for a batch that is the given share of a full one.

@@ -321,6 +321,13 @@ func (w *wide) state(s *words.Stream) {
 	}
 }
 
+func (w *wide) twin() classifier {
+	t := *w
+	t.fit, t.buffer, t.read = softmaxFit{classes: w.shape.Classes, stride: w.stride}, nil, nil
+	t.newMatrix()
+	return &t
+}
+
 // change writes the means of the columns that changed. It leaves out the
 // precisions: two states that differ in them alone differ in their means after the
 // next batch.

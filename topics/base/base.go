@@ -23,7 +23,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/gvbll/gvbll/topics/crash"
 )
@@ -411,17 +410,22 @@ type reader struct {
 // ReadAt implements io.ReaderAt.
 func (r *reader) ReadAt(p []byte, offset int64) (n int, err error) {
 	i := sort.Search(len(r.ends), func(i int) bool { return r.ends[i] > offset })
+	open := make(map[int32]*os.File) // by part: a later base's chunks lie here and there in few of them
+	defer func() {
+		for _, f := range open {
+			_ = f.Close()
+		}
+	}()
 	for i < len(r.chunks) && n < len(p) {
-		// Chunks that follow each other in a part are read at once.
-		first, end := i, r.chunks[i].offset
-		for at := offset; i < len(r.chunks) && r.chunks[i].part == r.chunks[first].part && r.chunks[i].offset == end &&
-			at < offset+int64(len(p)-n); i++ {
-			end += r.chunks[i].length
-			at = r.ends[i]
+		// Whole chunks that follow each other in a part are read at once.
+		first, last, end := i, r.chunks[i], offset+int64(len(p)-n)
+		skip := offset - (r.ends[i] - int64(last.length))
+		for i++; skip == 0 && i < len(r.chunks) && r.ends[i] <= end && r.chunks[i].part == last.part &&
+			r.chunks[i].offset == last.offset+last.length; i++ {
+			last = r.chunks[i]
 		}
 		var c int
-		skip := offset - (r.ends[first] - int64(r.chunks[first].length))
-		err := again(func() (err error) { c, err = r.read(p[n:], r.chunks[first:i], skip); return err })
+		err := again(func() (err error) { c, err = r.read(open, p[n:], r.chunks[first:i], skip); return err })
 		if err != nil {
 			return n, err
 		}
@@ -433,32 +437,36 @@ func (r *reader) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// buffers are for what is read of chunks before it is compared.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// read reads the bytes of chunks that follow each other in a part, without the first skip of them, as far as p has room.
-func (r *reader) read(p []byte, list []chunk, skip int64) (n int, err error) {
+// read reads the bytes of chunks that follow each other in a part, or of one without the first skip of them as far as p has room.
+func (r *reader) read(open map[int32]*os.File, p []byte, list []chunk, skip int64) (n int, err error) {
 	name, last := r.base.parts[list[0].part].Name, list[len(list)-1]
-	f, _, err := openIn(r.base.dir, name)
-	if err != nil {
-		return 0, err
+	f := open[last.part]
+	if f == nil {
+		if f, _, err = openIn(r.base.dir, name); err != nil {
+			return 0, err
+		}
+		open[last.part] = f
 	}
-	defer f.Close()
 	from, length := int64(list[0].offset), int(last.offset+last.length-list[0].offset)
 	if r.base.verified {
 		n, err = f.ReadAt(p[:min(len(p), length-int(skip))], from+skip)
 		return n, err
 	}
-	b := buffers.Get().(*[]byte)
-	defer buffers.Put(b)
-	*b = slices.Grow((*b)[:0], length)[:length]
-	if _, err := f.ReadAt(*b, from); err != nil {
+	b, cut := p, skip > 0 || length > len(p)
+	if cut {
+		b = make([]byte, length)
+	}
+	b = b[:length]
+	if _, err := f.ReadAt(b, from); err != nil {
 		return 0, fmt.Errorf("its part %s: %w", name, err)
 	}
-	if !intact(*b, list) {
+	if !intact(b, list) {
 		return 0, fmt.Errorf("its part %s: %w", name, errDamaged)
 	}
-	return copy(p, (*b)[skip:]), nil
+	if cut {
+		length = copy(p, b[skip:])
+	}
+	return length, nil
 }
 
 // intact reports whether bytes that begin with the first chunk have the hashes of the chunks, which are in the order of their offsets.

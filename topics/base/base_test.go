@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
+	"fmt"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -150,6 +152,50 @@ func TestChanges(t *testing.T) {
 		if total > 3*len(file) {
 			t.Errorf("%d bytes are stored for three bases of %d", total, len(file))
 		}
+	}
+}
+
+// TestTables: rows change in their last third, as GraphSAGE's do when a neighbour comes, and lists grow, while both tables become longer.
+// The base of a file that says where they are costs little more than that, and half of what it costs where nothing says so.
+func TestTables(t *testing.T) {
+	const rows, width = 2000, 1536
+	rng := rand.New(rand.NewPCG(1, 3))
+	table, lists := random(rng, rows*width), random(rng, rows*60)
+	file := func(said bool) []byte {
+		header := fmt.Sprintf(`{"lists":{"dtype":"I32","shape":[%d],"data_offsets":[%d,%d]},"__metadata__":{"dtype":"x"},"none":{"dtype":"F32",`+
+			`"shape":[0,9],"data_offsets":[%[2]d,%[2]d]},"rows":{"dtype":"F32","shape":[%[4]d,%[5]d],"data_offsets":[0,%[2]d]}}`,
+			len(lists)/4, len(table), len(table)+len(lists), len(table)/width, width/4)
+		if !said {
+			header = strings.Repeat(" ", len(header))
+		}
+		return slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), []byte(header), table, lists)
+	}
+	said, unsaid := memory{}, memory{}
+	of := func(s memory, name base.Name, _ int64) *base.Base {
+		b, err := base.Find(t.Context(), s, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	name, stored := write(t, said, 1, file(true), nil)
+	before := of(said, name, stored)
+	name, stored = write(t, unsaid, 1, file(false), nil)
+	without := of(unsaid, name, stored)
+	changed := int64(0)
+	for v := 0; v < rows; v += 16 {
+		changed += int64(copy(table[v*width+2*width/3:], random(rng, width/3)))
+		lists = slices.Insert(lists, v*60+v/4, 1, 2, 3, 4)
+	}
+	table = append(table, random(rng, 20*width)...)
+	changed += 20 * width
+	name, stored = write(t, said, 2, file(true), before)
+	if got, err := read(t, said, name); err != nil || !bytes.Equal(got, file(true)) {
+		t.Fatal("the base is not as it was stored:", err)
+	}
+	_, more := write(t, unsaid, 2, file(false), without)
+	if list := int64(len(said[name.String()])); stored-list > changed+int64(len(lists)) || 3*stored > 2*more {
+		t.Errorf("%d bytes beside a list of %d, where %d changed; %d where nothing says where rows are", stored-list, list, changed, more)
 	}
 }
 

@@ -48,11 +48,14 @@ func TestHome(t *testing.T) {
 	if _, at, err := second.Home(t.Context(), old, []base.Name{name}); err != nil || at == "" {
 		t.Errorf("another ledger that names it, too, gets %q (%v)", at, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "old.ledger", "owner"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := first.Home(t.Context(), old, nil); err == nil {
-		t.Error("a damaged owner is believed")
+	owner := filepath.Join(dir, "old.ledger", "owner")
+	for _, length := range []int64{1, 6 << 30} { // cut short, and with a hole behind it
+		if err := os.Truncate(owner, length); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := first.Home(t.Context(), old, nil); err == nil {
+			t.Errorf("an owner of %d bytes is believed", length)
+		}
 	}
 }
 

@@ -125,7 +125,7 @@ type pages struct{ http.RoundTripper }
 
 const (
 	maxPage  = 4 << 20 // bytes, of at most 1,000 names
-	maxNames = 1 << 20
+	maxNames = 1 << 18 // of parts of 8 MiB, 2 TiB
 )
 
 func (p pages) RoundTrip(r *http.Request) (*http.Response, error) {

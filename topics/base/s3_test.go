@@ -24,6 +24,7 @@ type gateway struct {
 	every   int // 0: never
 	answers int
 	endless bool  // objects, and lists of them, do not end
+	pages   bool  // lists go on in a further page
 	sent    int64 // bytes of these
 }
 
@@ -55,6 +56,9 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for contents := strings.Repeat("<Contents/>", 1<<16); r.Context().Err() == nil; g.sent += int64(len(contents)) {
 			fmt.Fprint(w, contents)
 		}
+	case r.URL.Query().Has("list-type") && g.pages:
+		fmt.Fprintf(w, "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>%s</ListBucketResult>",
+			g.answers, strings.Repeat("<Contents/>", 1<<17))
 	case r.URL.Query().Has("list-type"):
 		type key struct{ Key string }
 		var list struct {
@@ -189,7 +193,11 @@ func TestEndlessBucket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.endless = true
+	g.pages, g.answers = true, 0
+	if _, err := s.List(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 262144 objects") || g.answers > 3 {
+		t.Errorf("after %d pages, of which there is no end: %v", g.answers, err)
+	}
+	g.pages, g.endless = false, true
 	for what, ask := range map[string]func() error{
 		"a part": func() error { return b.Fetch(t.Context(), t.TempDir()) },
 		"a list": func() error { _, err := base.Find(t.Context(), s, name); return err },

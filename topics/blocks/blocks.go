@@ -48,7 +48,10 @@ type Store struct {
 
 const none = -1
 
-// Open returns an empty store, with a folder of its own in dir. It removes the folders of
+// swept are the folders that this process has swept: a thousand cells have a store each there, and each would look at those of all.
+var swept sync.Map
+
+// Open returns an empty store, with a folder of its own in dir. The first of a process there removes the folders of
 // processes that have ended.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: filepath.Join(dir, prefix+rand.Text()), files: make(map[int64]*os.File), writing: none, idle: make(chan struct{}, 1)}
@@ -69,8 +72,11 @@ func (s *Store) makeFolder() error {
 		return err
 	}
 	defer all.Close()
-	if err := sweep(dir); err != nil {
-		return err
+	if _, is := swept.Load(dir); !is {
+		if err := sweep(dir); err != nil {
+			return err
+		}
+		swept.Store(dir, true)
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err

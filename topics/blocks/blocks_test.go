@@ -206,6 +206,19 @@ func TestOpenSweeps(t *testing.T) {
 	}
 }
 
+// TestOpenSweepsOnce: a process looks once for what others have left, however many stores it opens in a folder.
+func TestOpenSweepsOnce(t *testing.T) {
+	dir := t.TempDir()
+	defer open(t, dir).Close()
+	if err := os.Mkdir(filepath.Join(dir, "blocks-1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	defer open(t, dir).Close()
+	if left := folders(t, dir); len(left) != 3 {
+		t.Errorf("a second store has looked for folders, and left %q", left)
+	}
+}
+
 // TestOnlyTheOwnerReads: folders, blocks and links, which have what was served, are for
 // their user alone.
 func TestOnlyTheOwnerReads(t *testing.T) {

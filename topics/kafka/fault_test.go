@@ -111,6 +111,9 @@ func TestTooFewReplicas(t *testing.T) {
 		}
 		p := producer(t, c, ProducerConfig{TransactionalID: few.Name})
 		commit(t, p, Record{Topic: few.Name, Value: []byte("a")})
+		if what := c.TooFewReplicas(t.Context(), false, few.Name); what != "" {
+			t.Errorf("a topic that takes records is said to take none: %s", what)
+		}
 		h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.InitProducerID}, Err: kerr.ConcurrentTransactions, Count: -1})
 		said := make(chan string, 1)
 		time.AfterFunc(20*time.Second, func() {
@@ -463,4 +466,13 @@ func TestCoordinators(t *testing.T) {
 			t.Errorf("%d look-ups in 10 commits after the coordinators moved, want 1 to 4", n)
 		}
 	}, kfake.NumBrokers(3))
+}
+
+// TestErrorsHaveWords: every code that a broker may answer has words, not a number alone.
+func TestErrorsHaveWords(t *testing.T) {
+	for _, code := range []int16{29, 53, 58, 78, 90, 110} {
+		if text := inWords(code).Error(); !strings.Contains(text, kafkago.Error(code).Title()) || strings.Count(text, " ") < 4 {
+			t.Errorf("code %d is %q", code, text)
+		}
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/findcoordinator"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // member is a member of an election, as others see it.
@@ -38,15 +40,21 @@ func (c *Client) Members(ctx context.Context, group, topic string) ([]member, er
 func membersNow(ctx context.Context, c *Client, group, topic string) (members []member, settled bool, err error) {
 	err = c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
 		members, settled = nil, true
-		res, err := c.client.DescribeGroups(ctx, &kafkago.DescribeGroupsRequest{GroupIDs: []string{group}})
+		key := findcoordinator.Request{Key: group, KeyType: int8(kafkago.CoordinatorKeyTypeConsumer)}
+		coordinator, err := c.transport.find(ctx, c.transport.addr, key)
+		if err != nil {
+			return fmt.Errorf("group %s: %w", group, err)
+		}
+		// kafka-go does not read what members of other programs say of themselves.
+		answer, err := c.transport.exchange(ctx, coordinator, &kmsg.DescribeGroupsRequest{Groups: []string{group}}, nil)
 		if err != nil {
 			return err
 		}
-		for _, g := range res.Groups {
-			if g.Error != nil && !errors.Is(g.Error, kafkago.GroupIdNotFound) {
-				return fmt.Errorf("group %s: %w", group, g.Error)
+		for _, g := range answer.Response.(*kmsg.DescribeGroupsResponse).Groups {
+			if code := kafkago.Error(g.ErrorCode); code != 0 && code != kafkago.GroupIdNotFound {
+				return fmt.Errorf("group %s: %w", group, code)
 			}
-			settled = g.GroupState != "PreparingRebalance" && g.GroupState != "CompletingRebalance"
+			settled = g.State != "PreparingRebalance" && g.State != "CompletingRebalance"
 			for i := range g.Members {
 				members = append(members, memberOf(&g.Members[i], topic))
 			}
@@ -56,15 +64,18 @@ func membersNow(ctx context.Context, c *Client, group, topic string) (members []
 	return members, settled, err
 }
 
-func memberOf(m *kafkago.DescribeGroupsResponseMember, topic string) member {
+func memberOf(m *kmsg.DescribeGroupsResponseGroupMember, topic string) member {
 	member := member{Host: m.ClientHost, Client: m.ClientID}
-	for _, t := range m.MemberAssignments.Topics {
+	var assigned kmsg.ConsumerMemberAssignment
+	var says kmsg.ConsumerMemberMetadata
+	_, _ = assigned.ReadFrom(m.MemberAssignment), says.ReadFrom(m.ProtocolMetadata) // any program may join the group
+	for _, t := range assigned.Topics {
 		if t.Topic == topic {
-			member.Owns, member.Follows = divideAssigned(t.Partitions)
+			member.Owns, member.Follows, _ = divideAssigned(t.Partitions)
 			member.Owner = len(member.Owns) > 0
 		}
 	}
-	_, member.About = readStanding(m.MemberMetadata.UserData)
+	_, member.About = readStanding(says.UserData)
 	return member
 }
 

@@ -50,6 +50,7 @@ type Election struct {
 	Err   error // permanent: the group does not accept this member
 
 	Owns, Follows []int32 // the partitions that this member owns, and those that it stands by for
+	Uneven        bool    // another's partitions cost more, and of all members this one is to ask for even shares
 }
 
 // Join makes this process a member of the group. Transient failures (brokers that
@@ -118,7 +119,7 @@ func (m *Membership) Again() {
 	}
 }
 
-// Even is Again, and has partitions move to members that have fewer, as far as these are ready for them.
+// Even is Again, and has partitions move to members with smaller shares, as far as these are ready for them.
 func (m *Membership) Even() {
 	m.even.Store(true)
 	m.Again()

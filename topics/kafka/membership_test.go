@@ -1,13 +1,14 @@
 package kafka
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
@@ -84,24 +85,19 @@ func TestSessionTimeoutRefused(t *testing.T) {
 	}, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
 }
 
-// TestForeignMember: a consumer that is no worker is in the group already. Who joins does not wait for ever, but names it.
+// TestForeignMember: a consumer that is no worker, of a program of today, is in the group already. Who joins does not wait for ever, but
+// names it.
 func TestForeignMember(t *testing.T) {
 	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
-		c := dial(t, k, Config{ClientID: "a-dashboard"})
+		c := dial(t, k, Config{})
 		if _, err := c.CreateTopics(t.Context(), TopicSpec{Name: "ledger", Partitions: 1, Replication: 1}); err != nil {
 			t.Fatal(err)
 		}
-		group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-			ID: "ledger", Topics: []string{"ledger"}, Brokers: c.cfg.Brokers, Dialer: c.cfg.dialer(), SessionTimeout: time.Second,
-			HeartbeatInterval: 100 * time.Millisecond,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer group.Close()
-		if _, err := group.Next(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assigned := make(chan bool, 1)
+		franzClient(t, c, kgo.ClientID("a-dashboard"), kgo.ConsumerGroup("ledger"), kgo.ConsumeTopics("ledger"), kgo.SessionTimeout(time.Second),
+			kgo.HeartbeatInterval(100*time.Millisecond),
+			kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { assigned <- true }))
+		kafkatest.Receive(t, assigned, "the consumer's partition")
 		worker := join(t, dial(t, k, Config{ClientID: "gvbll-work"}), time.Second, 3)
 		defer worker.Leave()
 		e := kafkatest.Receive(t, worker.Elected(), "the election")

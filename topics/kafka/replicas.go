@@ -67,7 +67,7 @@ func (c *Client) retryReplicated(ctx context.Context, within time.Duration, topi
 			return err
 		}
 		if time.Since(looked) >= warnEvery {
-			what, looked = c.TooFewReplicas(ctx, topics...), time.Now()
+			what, looked = c.TooFewReplicas(ctx, true, topics...), time.Now()
 		}
 		if what == "" {
 			return err
@@ -77,17 +77,18 @@ func (c *Client) retryReplicated(ctx context.Context, within time.Duration, topi
 }
 
 // TooFewReplicas says which of the topics, and of those in which brokers keep transactions, has a partition to which nothing can be
-// written, as fewer replicas are in sync than it wants; "" if none is known to.
-func (c *Client) TooFewReplicas(ctx context.Context, topics ...string) string {
+// written, as fewer replicas are in sync than it wants; "" if none is known to. Where a topic wants more than it has, brokers of today are
+// content with all of them (KIP-966), and those of before refuse, as refused says.
+func (c *Client) TooFewReplicas(ctx context.Context, refused bool, topics ...string) string {
 	all := slices.Concat(topics, []string{"__transaction_state", "__consumer_offsets"})
 	_, replicas, err := c.Replicas(ctx, all...)
-	configs, refused := c.TopicConfigs(ctx, all, MinInSync)
-	if errors.Join(err, refused) != nil {
+	configs, denied := c.TopicConfigs(ctx, all, MinInSync)
+	if errors.Join(err, denied) != nil {
 		return ""
 	}
 	for _, t := range all {
 		least, _ := strconv.Atoi(configs[t][MinInSync])
-		if r, known := replicas[t]; known && r.InSync < least {
+		if r, known := replicas[t]; known && r.InSync < least && (refused || r.InSync < r.All) {
 			return fmt.Sprintf("topic %s has a partition with %d of %d replicas in sync, and %s=%d: bring the brokers "+
 				"back that have the others", t, r.InSync, r.All, MinInSync, least)
 		}

@@ -63,12 +63,15 @@ func (x *fetchSession) join(a *ask) bool {
 
 // request returns the next request, with what has changed, nil if one is out or nobody waits.
 func (x *fetchSession) request() *kmsg.FetchRequest {
+	if x.out { // as it mostly is when a reader asks
+		return nil
+	}
 	req, some := sharedRequest(quietWait), false
 	req.SessionID, req.SessionEpoch = x.id, x.epoch
 	for _, h := range x.parts {
 		some = some || h.waits()
 	}
-	if !some || x.out {
+	if !some {
 		return nil
 	}
 	x.out = true

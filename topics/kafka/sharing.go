@@ -3,6 +3,7 @@ package kafka
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,21 +16,26 @@ type CellStanding struct {
 	Owner    bool
 	Ready    bool  // it has followed the owner to where that is, and can take over at once
 	Progress int64 // how far its state is, 0 for none
+	// Cost is what the partition takes of a member, in multiples of what one does that has nothing and does nothing. A member of a
+	// version that said nothing of it has 0, which counts as 1.
+	Cost float64
 }
 
 // sharing is the kafka-go GroupBalancer that gives each partition of the topic an owner and, where there are two members or
 // more, one that stands by for it.
 //
 // A partition stays with its owner. If that is gone, the member that stands by owns it, or else the one with the most
-// progress. Where a member has asked for it ([Membership.Even]), partitions move from members that own more than others to
-// those that stand by for them and are ready. So nothing moves that somebody would have to wait for, and while members
-// come and go, nothing moves but what those owned that went.
+// progress. Where a member has asked for it ([Membership.Even]), partitions move from members whose partitions cost more than
+// those of others to those that stand by for them and are ready, until no further one would make the shares evener. So
+// nothing moves that somebody would have to wait for, and while members come and go, nothing moves but what those owned that went.
 type sharing struct{ cfg *MembershipConfig }
 
 func (sharing) ProtocolName() string { return "cells" }
 
 // A member's user data begins with inCells, which no lone member's does, and whether it asks for even shares. Then there is how
-// many standings there are, each of them, and what the member says of itself.
+// many standings there are, each of them, and what the member says of itself. A standing has its cost in the upper bits of its flags,
+// as steps of a third of a power of two: some tens of costs, so that it is the same from one election to the next unless much
+// has changed, and up to a million idle cells.
 const (
 	inCells           = 2
 	sharingBytes      = 1 + 1 + 4
@@ -40,13 +46,40 @@ const (
 // kafka-go have nothing but topics and numbers.
 const standingBy = 1 << 20
 
+// unevenShares is what an assignment has besides for the member that owns the least, where shares are uneven.
+const unevenShares = 2 * standingBy
+
+const (
+	costSteps = 3                   // of a power of two
+	costBits  = 2                   // of the flags are below
+	costCodes = 1 << (8 - costBits) // 0 is for no cost
+	// idleCost is the weight of a cell whose cost is 1.
+	idleCost = 8
+	// costError is the part of a weight by which it may be wrong from one election to the next, since it is rounded.
+	costError = 4
+	// slack is the part of the mean share by which shares may differ before they are called uneven.
+	slack = 8
+)
+
+// coarse returns the number of steps of a cost, and weightOf the weight that it stands for.
+func coarse(cost float64) byte {
+	if cost <= 0 || math.IsNaN(cost) {
+		return 0
+	}
+	return byte(1 + min(math.Round(costSteps*math.Log2(max(cost, 1))), costCodes-2))
+}
+
+func weightOf(steps byte) int64 {
+	return int64(math.Round(idleCost * math.Exp2(float64(max(steps, 1)-1)/costSteps)))
+}
+
 func (b sharing) UserData() ([]byte, error) {
 	list := b.cfg.Cells()
 	data := []byte{inCells, bit(b.cfg.even.Swap(false), 1)}
 	data = binary.BigEndian.AppendUint32(data, uint32(len(list)))
 	for _, s := range list {
 		data = binary.BigEndian.AppendUint32(data, uint32(s.Cell))
-		data = append(data, bit(s.Owner, 1)|bit(s.Ready, 2))
+		data = append(data, bit(s.Owner, 1)|bit(s.Ready, 2)|coarse(s.Cost)<<costBits)
 		data = binary.BigEndian.AppendUint64(data, uint64(s.Progress))
 	}
 	return append(data, b.cfg.About...), nil
@@ -60,7 +93,7 @@ func bit(set bool, value byte) byte {
 }
 
 // readStandings reads a member's user data. One that is not as UserData writes it has no standings.
-func readStandings(data []byte) (list []CellStanding, even bool, about string) {
+func readStandings(data []byte) (list []claim, even bool, about string) {
 	if len(data) < sharingBytes || data[0] != inCells {
 		return nil, false, ""
 	}
@@ -70,23 +103,28 @@ func readStandings(data []byte) (list []CellStanding, even bool, about string) {
 		return nil, false, ""
 	}
 	for range n {
-		s := CellStanding{Cell: int32(binary.BigEndian.Uint32(data)), Owner: data[4]&1 != 0, Ready: data[4]&2 != 0}
-		s.Progress = int64(binary.BigEndian.Uint64(data[5:]))
-		list, data = append(list, s), data[cellStandingBytes:]
+		c := claim{steps: data[4] >> costBits}
+		c.Cell, c.Owner, c.Ready = int32(binary.BigEndian.Uint32(data)), data[4]&1 != 0, data[4]&2 != 0
+		c.Progress = int64(binary.BigEndian.Uint64(data[5:]))
+		list, data = append(list, c), data[cellStandingBytes:]
 	}
 	return list, even, string(data)
 }
 
-// divideAssigned returns the partitions of an assignment that the member owns, and those that it stands by for.
-func divideAssigned(numbers []int) (owns, follows []int32) {
+// divideAssigned returns the partitions of an assignment that the member owns, and those that it stands by for, and whether it has
+// unevenShares.
+func divideAssigned[T int | int32](numbers []T) (owns, follows []int32, uneven bool) {
 	for _, n := range numbers {
-		if n < standingBy {
+		switch {
+		case n < standingBy:
 			owns = append(owns, int32(n))
-		} else {
+		case n < unevenShares:
 			follows = append(follows, int32(n-standingBy))
+		default:
+			uneven = true
 		}
 	}
-	return owns, follows
+	return owns, follows, uneven
 }
 
 // electionOf returns the outcome that an assignment is.
@@ -95,7 +133,7 @@ func electionOf(assigned []kafkago.PartitionAssignment) (e Election) {
 	for i := range assigned {
 		numbers[i] = assigned[i].ID
 	}
-	e.Owns, e.Follows = divideAssigned(numbers)
+	e.Owns, e.Follows, e.Uneven = divideAssigned(numbers)
 	e.Owner = len(e.Owns) > 0
 	return e
 }
@@ -113,10 +151,10 @@ func (b sharing) AssignGroups(members []kafkago.GroupMember, partitions []kafkag
 	for i := range members {
 		list, even, _ := readStandings(members[i].UserData)
 		d.even = d.even || even
-		for _, s := range list {
-			if 0 <= s.Cell && int(s.Cell) < cells {
-				c := &d.cells[s.Cell]
-				c.claims = append(c.claims, claim{i, s})
+		for _, x := range list {
+			if x.member = i; 0 <= x.Cell && int(x.Cell) < cells {
+				c := &d.cells[x.Cell]
+				c.claims = append(c.claims, x)
 			}
 		}
 	}
@@ -135,6 +173,10 @@ func (b sharing) AssignGroups(members []kafkago.GroupMember, partitions []kafkag
 			of[b.cfg.Topic] = append(of[b.cfg.Topic], standingBy+n)
 		}
 	}
+	if to := d.least(-1, owned); to >= 0 && d.uneven(to) {
+		of := all[members[to].ID]
+		of[b.cfg.Topic] = append(of[b.cfg.Topic], unevenShares)
+	}
 	return all
 }
 
@@ -143,21 +185,27 @@ type division struct {
 	cells []divided
 	loads []load
 	even  bool
+	total int64 // weight of all cells
 }
 
 // divided is a partition: what members say of it, and its owner and standby, -1 for none.
 type divided struct {
 	claims         []claim // the best first
 	owner, standby int
+	weight         int64 // by the best claim that says it
 }
 
+// claim is where a member stands in a partition, with the steps of its cost.
 type claim struct {
-	member int
 	CellStanding
+	member int
+	steps  byte
 }
 
-// load counts the partitions of a member.
-type load struct{ owns, follows int }
+// load is the weight of the partitions of a member.
+type load struct{ owns, follows int64 }
+
+func owned(l load) int64 { return l.owns }
 
 // better compares two claims: the owner's is first, then those that are ready, then those with more progress.
 func better(a, b claim) int {
@@ -178,6 +226,11 @@ func (d *division) divide() {
 		c := &d.cells[i]
 		c.owner, c.standby = -1, -1
 		slices.SortFunc(c.claims, better)
+		said := slices.IndexFunc(c.claims, func(x claim) bool { return x.steps > 0 })
+		if c.weight = idleCost; said >= 0 {
+			c.weight = weightOf(c.claims[said].steps)
+		}
+		d.total += c.weight
 		if len(c.claims) > 0 && c.claims[0].Owner {
 			d.own(c, c.claims[0].member)
 		}
@@ -189,11 +242,11 @@ func (d *division) divide() {
 	}
 	for i := range d.cells { // that nobody has
 		if c := &d.cells[i]; c.owner < 0 {
-			d.own(c, d.least(-1, func(l load) int { return l.owns }))
+			d.own(c, d.least(-1, owned))
 		}
 	}
 	if d.even {
-		d.level()
+		d.level(false)
 		d.prepare()
 	}
 	d.standBys()
@@ -201,14 +254,14 @@ func (d *division) divide() {
 
 func (d *division) own(c *divided, member int) {
 	if c.owner >= 0 {
-		d.loads[c.owner].owns--
+		d.loads[c.owner].owns -= c.weight
 	}
 	c.owner = member
-	d.loads[member].owns++
+	d.loads[member].owns += c.weight
 }
 
 // least returns the member other than the given one with the least load, -1 for none.
-func (d *division) least(but int, of func(load) int) int {
+func (d *division) least(but int, of func(load) int64) int {
 	best := -1
 	for i := range d.loads {
 		if i != but && (best < 0 || of(d.loads[i]) < of(d.loads[best])) {
@@ -218,44 +271,68 @@ func (d *division) least(but int, of func(load) int) int {
 	return best
 }
 
-// level moves partitions to members that are ready for them and own fewer.
-func (d *division) level() {
-	for moved := true; moved; {
-		moved = false
+// gain is how much evener shares are once the partition is the member's, 0 unless that is more than its weight may be wrong by.
+func (d *division) gain(c *divided, to int) float64 {
+	left := d.loads[c.owner].owns - d.loads[to].owns - c.weight
+	if c.owner == to || left <= c.weight/costError {
+		return 0
+	}
+	return float64(c.weight) * float64(left)
+}
+
+// uneven reports whether shares differ by so much that partitions should move to the member, which owns the least.
+func (d *division) uneven(to int) bool {
+	return slices.ContainsFunc(d.cells, func(c divided) bool {
+		return d.loads[c.owner].owns-d.loads[to].owns > d.total/int64(len(d.loads)*slack) && d.gain(&c, to) > 0
+	})
+}
+
+// level moves partitions to members that are ready for them, those first that make shares evener than others, or as if the member
+// that owns the least were ready for any.
+func (d *division) level(anyReady bool) {
+	for {
+		var best *divided
+		to, most := -1, 0.
+		least := d.least(-1, owned)
 		for i := range d.cells {
 			c := &d.cells[i]
+			consider := func(member int) {
+				if gain := d.gain(c, member); gain > most {
+					best, to, most = c, member, gain
+				}
+			}
+			if anyReady {
+				consider(least)
+				continue
+			}
 			for _, x := range c.claims {
-				if x.Ready && x.member != c.owner && d.loads[x.member].owns+1 < d.loads[c.owner].owns {
-					d.own(c, x.member)
-					moved = true
-					break
+				if x.Ready {
+					consider(x.member)
 				}
 			}
 		}
+		if best == nil {
+			return
+		}
+		d.own(best, to)
 	}
 }
 
-// prepare has those that own fewer partitions than others stand by for partitions of these, so that they can move to them next.
+// prepare has those whose partitions cost less than those of others stand by for partitions of these, so that they can move to
+// them next.
 func (d *division) prepare() {
-	owns := make([]int, len(d.loads))
-	for i := range d.loads {
-		owns[i] = d.loads[i].owns
-	}
-	for {
-		from, to := slices.Index(owns, slices.Max(owns)), slices.Index(owns, slices.Min(owns))
-		i := slices.IndexFunc(d.cells, func(c divided) bool { return c.owner == from && c.standby < 0 })
-		if owns[from]-owns[to] < 2 || i < 0 {
-			return
+	later := division{cells: slices.Clone(d.cells), loads: slices.Clone(d.loads)}
+	later.level(true)
+	for i := range d.cells {
+		if c, to := &d.cells[i], later.cells[i].owner; to != c.owner {
+			d.stand(c, to)
 		}
-		d.stand(&d.cells[i], to)
-		owns[from]--
-		owns[to]++
 	}
 }
 
 func (d *division) stand(c *divided, member int) {
 	c.standby = member
-	d.loads[member].follows++
+	d.loads[member].follows += c.weight
 }
 
 // standBys gives each partition a standby: the one that it had, unless that has more than its part of all that there is to do,
@@ -264,8 +341,8 @@ func (d *division) standBys() {
 	if len(d.loads) < 2 {
 		return
 	}
-	all := func(l load) int { return l.owns + l.follows }
-	most := (2*len(d.cells) + len(d.loads) - 1) / len(d.loads)
+	all := func(l load) int64 { return l.owns + l.follows }
+	most := (2*d.total + int64(len(d.loads)) - 1) / int64(len(d.loads))
 	for i := range d.cells {
 		c := &d.cells[i]
 		for _, x := range c.claims {

@@ -198,7 +198,9 @@ func (c *Client) AddPartitions(ctx context.Context, counts map[string]int) error
 func (c *Client) TopicConfigs(ctx context.Context, topics []string, settings ...string) (map[string]map[string]string, error) {
 	req := &kafkago.DescribeConfigsRequest{}
 	for _, t := range topics {
-		req.Resources = append(req.Resources, kafkago.DescribeConfigRequestResource{ResourceType: kafkago.ResourceTypeTopic, ResourceName: t, ConfigNames: settings})
+		req.Resources = append(req.Resources, kafkago.DescribeConfigRequestResource{
+			ResourceType: kafkago.ResourceTypeTopic, ResourceName: t, ConfigNames: settings,
+		})
 	}
 	configs := make(map[string]map[string]string)
 	err := c.retry(ctx, forever, func(ctx context.Context) error {

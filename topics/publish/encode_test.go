@@ -107,3 +107,16 @@ func TestSpareOutputsAreBounded(t *testing.T) {
 		t.Errorf("%d outputs of an eighth of maxOutput are kept, want 8", len(p.spare))
 	}
 }
+
+// TestCopiedHeadersAreBounded: of a record with far more headers than are copied, and a far longer one, the first short ones are.
+func TestCopiedHeadersAreBounded(t *testing.T) {
+	o := &event.Origin{Headers: []event.Header{{Key: "trace", Value: make([]byte, 100*maxCopiedValue)}}}
+	for i := range 100 * maxCopied {
+		o.Headers = append(o.Headers, event.Header{Key: "trace", Value: []byte{byte(i)}})
+	}
+	c := encoder{cfg: &Config{CopyHeaders: []string{"trace"}}}
+	got := c.withCopied([]kafka.Header{{Key: "own"}}, o)
+	if len(got) != 1+maxCopied || got[1].Value[0] != 0 || got[maxCopied].Value[0] != maxCopied-1 {
+		t.Errorf("%d headers, %v", len(got), got)
+	}
+}

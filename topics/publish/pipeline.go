@@ -102,7 +102,7 @@ var ErrOwned = errors.New("another worker has taken over this graph")
 // Config configures what is published, and when.
 type Config struct {
 	// CommitInterval is how long a window may wait for others to share its
-	// transaction. With zero it does not wait; windows that are stepped while a
+	// transaction, and for the transaction to end. With zero it does not wait; windows that are stepped while a
 	// transaction is being committed still share the next one. Readers of uncommitted
 	// records see predictions at once in any case.
 	CommitInterval time.Duration

@@ -32,7 +32,7 @@ type output struct {
 
 // publisher puts outputs into transactions, concurrently with the loop. An output is
 // produced as soon as it is received, so that readers of uncommitted records get it
-// early; the transaction ends a commit interval after its first window was cut.
+// early; the transaction is committed about a commit interval after its first window was cut.
 //
 // There is one transaction at a time, and outputs are in the order of their windows.
 // The outputs of the open transaction are kept until it is known to be committed, so
@@ -52,6 +52,7 @@ type publisher struct {
 	spare []*output  // to be reused, the last one first
 	kept  int        // bytes of most of all spare ones
 
+	pace  pace
 	open  []*output // in the open transaction
 	began time.Time // when it began
 	bytes int       // of open
@@ -67,7 +68,7 @@ const (
 
 func newPublisher(cfg *Config, p *kafka.Producer, from Sources) *publisher {
 	return &publisher{
-		cfg: cfg, from: from, producer: p,
+		cfg: cfg, from: from, producer: p, pace: pace{interval: cfg.CommitInterval},
 		in: make(chan *output), gathered: make(chan *output, 1),
 		committed: make(chan Commit, queuedCommits),
 		tries:     1, last: from.Ledger.Window(),
@@ -108,7 +109,7 @@ func (p *publisher) run(ctx context.Context) {
 	for p.err == nil {
 		var due <-chan time.Time
 		if len(p.open) > 0 {
-			left := p.cfg.CommitInterval - time.Since(p.open[0].since)
+			left := p.pace.left(time.Since(p.open[0].since))
 			if left <= 0 || p.bytes >= maxOutput {
 				p.err = p.commit(ctx)
 				continue
@@ -188,6 +189,9 @@ func (p *publisher) commit(ctx context.Context) error {
 	for committed := false; !committed; {
 		err := p.producer.End(ctx, p.from.Terms.Names.Ledger, offsets)
 		if err == nil {
+			if p.tries == 1 {
+				p.pace.took(time.Since(began))
+			}
 			break
 		}
 		if committed, err = p.retry(ctx, err); err != nil {

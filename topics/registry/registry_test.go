@@ -158,13 +158,27 @@ func TestHostileSchemas(t *testing.T) {
 			t.Errorf("%s: read as %d bytes", text, len(got))
 		}
 	}
+	w := jsonWriter{b: make([]byte, 0, maxJSON+16)}
+	for w.failed() == nil && len(w.b) < 2*maxJSON {
+		w.text("0123456")
+	}
+	if len(w.b) > maxJSON+10 {
+		t.Errorf("JSON ends at %d bytes, of at most %d", len(w.b), maxJSON)
+	}
 	nested := `syntax = "proto3"; message A { A a = 1; }`
 	var b []byte
-	for range 200 {
+	for range 10 * maxDepth {
 		b = append(append([]byte{0x0a}, binary.AppendUvarint(nil, uint64(len(b)))...), b...)
 	}
 	if _, err := NewReader(Schema{Type: "PROTOBUF", Text: nested}).JSON(append([]byte{0}, b...)); err == nil {
-		t.Error("a message 200 deep is read")
+		t.Error("a message of hundreds in each other is read")
+	}
+	for what, payload := range map[string][]byte{
+		"messages in each other": binary.AppendVarint(nil, 1000*maxDepth), "bytes in Protobuf": make([]byte, 10*maxProtobuf),
+	} {
+		if _, err := NewReader(Schema{Type: "PROTOBUF", Text: nested}).JSON(payload); err == nil {
+			t.Errorf("far too many %s are read", what)
+		}
 	}
 }
 
@@ -270,9 +284,12 @@ func TestBounds(t *testing.T) {
 		if s.size > maxOfWindow {
 			t.Fatalf("schemas of %d bytes are new in a window", s.size)
 		}
-		if id%4 == 0 {
+		if id > 20*maxOfWindow/maxText && id%4 == 0 { // the first are all of one window
 			s.TakeFresh()
 		}
+	}
+	if s.bytes+maxText < maxAll {
+		t.Errorf("schemas of %d bytes are kept, where %d may", s.bytes, maxAll)
 	}
 	if len(s.kept) > maxSchemas || s.bytes > maxAll || len(s.found) > 2*maxSchemas || len(s.absent) > maxSchemas {
 		t.Errorf("%d schemas of %d bytes, %d found and %d absent", len(s.kept), s.bytes, len(s.found), len(s.absent))

@@ -78,7 +78,7 @@ func FindBase(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, nam
 		names = append(names, b.Name.String())
 	}
 	if names == nil {
-		return nil, fmt.Errorf("ledger %s names no base: one is written with 'gvbll work --base'", at.Topic)
+		return nil, fmt.Errorf("ledger %s names no base: check --prefix, or write one with 'gvbll work --base'", at.Topic)
 	}
 	return nil, fmt.Errorf("ledger %s names no base %.100q any more: give latest, or one of %s", at.Topic, name, strings.Join(names, ", "))
 }

@@ -133,10 +133,9 @@ func (s *states) endsTogether(ctx context.Context, path string, at *Reached) err
 		Ledger: names.Ledger, First: newest.Window + 1, Last: at.Window - 1,
 		Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path)},
 		Remedy: fmt.Sprintf("predictions and group offsets end with it, as when an older volume came back, so its "+
-			"state is right, and up to %d "+
-			"nodes of the checkpoint have no prediction; move checkpoints beyond window %d out of the folder, and the "+
-			"next start goes on from "+
-			"the ledger and predicts what is sent again", records, newest.Window+1),
+			"state is right, and up to %d nodes of the checkpoint have no prediction; move checkpoints beyond "+
+			"window %d out of the folder, and the next start goes on from the ledger and predicts what is sent "+
+			"again", records, newest.Window+1),
 	}
 }
 

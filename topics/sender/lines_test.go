@@ -57,8 +57,8 @@ func TestLines(t *testing.T) {
 			t.Errorf("events in the topic, -want +got\n%s", d)
 		}
 		for bad, want := range map[string]string{
-			`{"id":2,"features":[1]}` + "\n{}":                            "line 2: bad-id",
-			`{"id":3,"features":[1]}` + "\n" + strings.Repeat("x", 5<<20): "line 2: bufio.Scanner: token too long",
+			`{"id":2,"features":[1]}` + "\n{}":                             "line 2: bad-id",
+			`{"id":3,"features":[1]}` + "\n" + strings.Repeat("x", 50<<20): "line 2: bufio.Scanner: token too long",
 		} {
 			if sent, err := sender.Lines(t.Context(), f.client, f.names, nil, strings.NewReader(bad), 0); sent.All() != 1 || err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("sent %+v with error %v, want 1 and an error with %q", sent, err, want)

@@ -124,7 +124,7 @@ func ParseMap(text string) (*Map, error) {
 	}
 	var t mapText
 	if err := yaml.UnmarshalStrict([]byte(text), &t); err != nil {
-		return nil, errors.New(line(err.Error()))
+		return nil, errors.New(line(spelling.Mistake([]byte(text), err, t).Error()))
 	}
 	m := &Map{Text: text}
 	if t.Keys != nil {

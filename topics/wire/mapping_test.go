@@ -121,7 +121,7 @@ func TestMapRefuses(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "no rule", "nodes: [{id: {pointer: after}}]": `pointer "after": begin it with /`, "nodes: [{}]": "give the id of a node",
-		"nodes: [{id: {pointer: /a}, colour: red}]": "field colour not found", "nodes: [{preset: kafka}]": `preset "kafka"`,
+		"nodes: [{id: {pointer: /a}, colour: red}]": `line 1: there is no field "colour": give class, context, each`, "nodes: [{preset: kafka}]": `preset "kafka"`,
 		"nodes: [{preset: debezium}]": "give the id", "nodes: [{source: {pointer: /a}}]": "an edge needs source and target",
 		"labels: [{node: {pointer: /a}}]": "labels, rule 1: give node and class", "labels: [{node: {pointer: /a}, class: {pointer: /b}, time: {pointer: /t, unit: h}}]": `labels, rule 1: unit "h"`,
 		"nodes: [{id: {prefix: a}}]": "a pointer is missing", "nodes: [{id: {pointer: /a}, remove: {equals: d}}]": "a condition has no pointer",

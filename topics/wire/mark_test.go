@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -39,21 +41,28 @@ func TestMarks(t *testing.T) {
 			t.Errorf("%s as msgpack: %s %s\n%+v, want\n%+v", value, reason, detail, got, want)
 		}
 	}
+	names := strings.Builder{}
+	for i := range 50 * maxNamed {
+		fmt.Fprintf(&names, `,"a%d":1`, i)
+	}
 	for value, want := range map[string]event.Reason{
-		`{"source":1,"target":2,"weight":0}`:                              event.Undecodable,
-		`{"source":1,"target":2,"weight":-1}`:                             event.Undecodable,
-		`{"source":1,"target":2,"weight":1e39}`:                           event.Undecodable,
-		`{"source":1,"target":2,"weight":"2"}`:                            event.Undecodable,
-		`{"source":1,"target":2,"kind":7}`:                                event.Undecodable,
-		`{"id":1,"neighbours":[{"kind":"paid"}]}`:                         event.BadID,
-		`{"id":1,"neighbours":[{"id":{"id":2}}]}`:                         event.BadID,
-		`{"id":1,"neighbours":[{"id":2,"in":1}]}`:                         event.Undecodable,
-		`{"id":1,"neighbours":[[2]]}`:                                     event.BadID,
-		`{"id":1,"features":[1],"neighbours":[{"id":2,"id":3,"kind":1}]}`: event.Undecodable,
+		`{"id":1,"features":{` + names.String()[1:] + `}}`:                           event.TooLarge,
+		"\x82\xa2id\x01\xa8features\xdf\xff\xff\xff\xff":                             event.Undecodable,
+		`{"source":1,"target":2,"kind":"` + strings.Repeat("k", 1000*maxKind) + `"}`: event.Undecodable,
+		`{"source":1,"target":2,"weight":0}`:                                         event.Undecodable,
+		`{"source":1,"target":2,"weight":-1}`:                                        event.Undecodable,
+		`{"source":1,"target":2,"weight":1e39}`:                                      event.Undecodable,
+		`{"source":1,"target":2,"weight":"2"}`:                                       event.Undecodable,
+		`{"source":1,"target":2,"kind":7}`:                                           event.Undecodable,
+		`{"id":1,"neighbours":[{"kind":"paid"}]}`:                                    event.BadID,
+		`{"id":1,"neighbours":[{"id":{"id":2}}]}`:                                    event.BadID,
+		`{"id":1,"neighbours":[{"id":2,"in":1}]}`:                                    event.Undecodable,
+		`{"id":1,"neighbours":[[2]]}`:                                                event.BadID,
+		`{"id":1,"features":[1],"neighbours":[{"id":2,"id":3,"kind":1}]}`:            event.Undecodable,
 	} {
 		var d Decoder
 		if reason, detail := d.Node(&event.Origin{Value: []byte(value)}, &event.Node{}); reason != want {
-			t.Errorf("%s: %q (%s), want %s", value, reason, detail, want)
+			t.Errorf("%.100s: %q (%.200s), want %s", value, reason, detail, want)
 		}
 	}
 }

@@ -14,7 +14,9 @@ import (
 
 // Config configures a worker. What has no default must be set.
 type Config struct {
-	Terms      replay.Terms
+	Terms replay.Terms
+	// Newest is the ledger's last record, if it was read a moment ago. A worker without reads it.
+	Newest     *ledger.Record
 	Models     replay.Models
 	Publishing publish.Config
 	// Rebase lets the worker begin an epoch of its own terms (engine, settings, models)

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -34,10 +36,19 @@ type Fleet struct {
 
 // RunAt is Run for a cell, at its place in a fleet. The client is that of the cell.
 func RunAt(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config, at *Place) error {
-	cfg.Events = replay.Join(replay.On(func(replay.Recovered) { at.reached() }), cfg.Events)
+	cfg.Events = replay.Join(
+		replay.On(func(replay.Recovered) {
+			at.cost.begin(time.Now())
+			at.reached()
+		}),
+		replay.On(func(e replay.Stepped) { at.cost.step(time.Now(), e.Outcome.Figures.Int(event.GraphNodes), e.Took) }),
+		cfg.Events)
 	return run(ctx, c, e, cfg, func(ctx context.Context, w *worker) (membership, error) {
 		if err := w.checkCell(ctx); err != nil {
 			return nil, err
+		}
+		if w.newest != nil {
+			at.cost.step(time.Now(), w.newest.Figures.Int(event.GraphNodes), 0)
 		}
 		at.worker.Store(w)
 		return at, nil
@@ -62,8 +73,9 @@ type Place struct {
 	elected chan kafka.Election
 	worker  atomic.Pointer[worker] // that stands here, nil for none
 	ready   atomic.Bool            // it has reached its ledger's end
-	reached func()                 // called then
-	leave   func()                 // called when it gives up the place
+	cost    cost
+	reached func() // called then
+	leave   func() // called when it gives up the place
 }
 
 // Elected implements membership.
@@ -89,6 +101,7 @@ type cell struct {
 	number int32
 	names  topics.Names
 	stop   context.CancelFunc
+	begins time.Time // not before, unless it owns the cell
 
 	left func() // called once nothing more will be committed
 
@@ -112,23 +125,52 @@ type fleet struct {
 
 	mu    sync.Mutex
 	cells map[int32]*cell
+	asked time.Time // when one asked for another election, zero for none since the newest
 
 	share    []int32   // of the newest election, with standbys
 	changed  time.Time // when that was another one last
-	evened   bool      // even shares were asked for since
+	uneven   bool      // by the newest election, this member is to ask for even shares
+	evened   bool      // it has since the share changed or was even
+	heard    time.Time // when the newest election was
+	cost     float64   // of the cells of this process then
 	watched  time.Time // when the topics' partitions were looked at last
 	division string    // what was wrong with them
 }
 
-// Cells begin so many at once, each for no longer than beginFor: a start reads the ledger, and holds what it replays.
+// Cells begin so many at once, each for no longer than beginFor: a start holds what it replays. It is some twenty requests one after
+// the other, which cells that begin together send together, so its time is that of brokers to answer, not of a core.
 const (
-	beginning = 16
+	beginning = 64
 	beginFor  = 30 * time.Second
 )
 
 // calm is how long a member waits after a change before it asks for even shares, in session time-outs: members that go and
 // come back, as in a rolling restart, get their cells back once, and not after each.
 const calm = 6
+
+// session is the group's session time-out.
+func (f *fleet) session() time.Duration { return cmp.Or(f.Session, 10*time.Second) }
+
+// ask asks for another election, unless there is one within a session's time: cells that ask do so by the hundred, and those that
+// another worker has taken over mostly hear of the election that gave it to them a moment later.
+func (f *fleet) ask() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.asked.IsZero() {
+		f.asked = time.Now()
+	}
+}
+
+// asks reports whether the time has come for an election that cells have asked for.
+func (f *fleet) asks() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.asked.IsZero() || time.Since(f.asked) < f.session() {
+		return false
+	}
+	f.asked = time.Time{}
+	return true
+}
 
 // watchTopics is how often a fleet looks whether partitions were added.
 const watchTopics = 10 * time.Second
@@ -143,7 +185,7 @@ func RunFleet(ctx context.Context, c *kafka.Client, cfg Fleet) error {
 	}
 	f := &fleet{
 		Fleet: cfg, client: c.Sharing(), turns: make(chan struct{}, beginning), failed: make(chan error, 1), cells: make(map[int32]*cell),
-		changed: time.Now(), watched: time.Now(),
+		changed: time.Now(), watched: time.Now(), heard: time.Now(),
 	}
 	var err error
 	f.member, err = c.Join(kafka.MembershipConfig{Group: n.Ledger, Topic: n.Ledger, Session: cfg.Session, About: cfg.About, Cells: f.stand})
@@ -173,9 +215,11 @@ func (f *fleet) follow(ctx context.Context) error {
 			f.take(ctx, e)
 			f.press()
 		case <-tick.C:
-			if f.unevenFor(calm * cmp.Or(f.Session, 10*time.Second)) {
+			if f.unevenFor(calm * f.session()) {
 				f.evened = true
 				f.member.Even()
+			} else if f.asks() || f.costsOther(calm*f.session()) {
+				f.member.Again()
 			}
 			f.press()
 			f.watch(ctx)
@@ -189,6 +233,7 @@ func (f *fleet) follow(ctx context.Context) error {
 
 // stand says where this process stands.
 func (f *fleet) stand() (list []kafka.CellStanding) {
+	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.cells {
@@ -197,7 +242,7 @@ func (f *fleet) stand() (list []kafka.CellStanding) {
 			if w := x.at.worker.Load(); w != nil {
 				list = append(list, kafka.CellStanding{
 					Cell: x.number, Owner: w.owns.Load(), Ready: x.at.ready.Load(),
-					Progress: w.stepped.Load(),
+					Progress: w.stepped.Load(), Cost: x.at.cost.of(now),
 				})
 			}
 		}
@@ -209,25 +254,35 @@ func (f *fleet) stand() (list []kafka.CellStanding) {
 // take runs the cells of an election's outcome, and ends the others.
 func (f *fleet) take(ctx context.Context, e kafka.Election) {
 	share := append(slices.Clone(e.Owns), e.Follows...)
-	f.Logger.Info("cells of this worker", "owns", len(e.Owns), "stands-by", len(e.Follows))
+	now, later := time.Now(), f.share != nil // a member that has just gone may be back
 	if !slices.Equal(share, f.share) {
-		f.share, f.changed, f.evened = share, time.Now(), false
+		f.share, f.changed, f.evened = share, now, false
 	}
+	f.uneven, f.evened, f.heard = e.Uneven, f.evened && e.Uneven, now
+	f.cost = f.costs(now)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.asked = time.Time{}
+	had, moved := len(f.cells), 0
 	for number, x := range f.cells {
 		if !slices.Contains(share, number) {
 			x.stop()
 			delete(f.cells, number)
 		}
 	}
+	ended := had - len(f.cells)
 	for i, number := range share {
 		owner := i < len(e.Owns)
 		if x := f.cells[number]; x != nil {
-			x.elect(owner)
+			if x.elect(owner) {
+				moved++
+			}
 			continue
 		}
-		x := &cell{number: number, names: f.Names.Of(number), owner: owner}
+		x := &cell{number: number, names: f.Names.Of(number), owner: owner, begins: now}
+		if later {
+			x.begins = now.Add(f.session())
+		}
 		var running context.Context
 		running, x.stop = context.WithCancel(ctx)
 		f.cells[number] = x
@@ -235,6 +290,8 @@ func (f *fleet) take(ctx context.Context, e kafka.Election) {
 		x.left = sync.OnceFunc(f.serving.Done)
 		f.running.Go(func() { f.run(running, x) })
 	}
+	f.Logger.Info("cells of this worker", "owns", len(e.Owns), "stands-by", len(e.Follows), "of-other-role", moved,
+		"new", len(f.cells)-had+ended, "gone", ended)
 }
 
 // elect passes the outcome of an election on, and reports whether it is another one than before.
@@ -242,7 +299,7 @@ func (x *cell) elect(owner bool) (other bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	other, x.owner = owner != x.owner, owner
-	if x.at != nil {
+	if other && x.at != nil {
 		x.at.tell(owner)
 	}
 	return other
@@ -257,29 +314,15 @@ func (x *cell) isOwner() bool {
 
 // press notes whether a cell that this process owns is not served yet, and has not failed.
 func (f *fleet) press() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	pressed := false
-	for _, x := range f.cells {
-		x.mu.Lock()
-		pressed = pressed || x.owner && !x.failed && (x.at == nil || !x.at.ready.Load())
-		x.mu.Unlock()
-	}
-	f.pressed.Store(pressed)
+	f.pressed.Store(f.some(func(x *cell) bool { return x.owner && !x.failed && !x.ready() }))
 }
 
 // allFail notes that the worker of a cell has ended with an error, and reports whether those of all have.
 func (f *fleet) allFail(x *cell) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	all := true
-	for _, other := range f.cells {
-		other.mu.Lock()
+	return !f.some(func(other *cell) bool {
 		other.failed = other.failed || other == x
-		all = all && other.failed
-		other.mu.Unlock()
-	}
-	return all
+		return !other.failed
+	})
 }
 
 // retryCell is the longest time between two starts of a cell whose worker fails.
@@ -302,9 +345,9 @@ func (f *fleet) run(ctx context.Context, x *cell) {
 		}
 		switch {
 		case errors.Is(err, publish.ErrOwned), errors.Is(err, kafka.ErrFenced):
-			log.Info("another worker owns the cell: it is followed from here on")
 			if x.elect(false) { // until the next election says otherwise
-				f.member.Again()
+				log.Info("another worker owns the cell: it is followed from here on")
+				f.ask()
 			}
 			continue
 		case f.allFail(x) && !f.any.Load():
@@ -316,7 +359,7 @@ func (f *fleet) run(ctx context.Context, x *cell) {
 		case f.any.Load():
 			log.Error("the worker of a cell has ended, and is begun again", "err", err, "in", wait)
 		}
-		f.member.Again() // another member may have more luck
+		f.ask() // another member may have more luck
 		if kafka.Sleep(ctx, wait) != nil {
 			return
 		}
@@ -325,7 +368,10 @@ func (f *fleet) run(ctx context.Context, x *cell) {
 
 // runOnce runs a worker of a cell. began says that it has reached its ledger's end.
 func (f *fleet) runOnce(ctx context.Context, x *cell) (began bool, err error) {
-	for f.pressed.Load() && !x.isOwner() && kafka.Sleep(ctx, 100*time.Millisecond) == nil {
+	for (f.pressed.Load() || time.Now().Before(x.begins)) && !x.isOwner() && kafka.Sleep(ctx, 100*time.Millisecond) == nil {
+	}
+	if ctx.Err() != nil {
+		return false, nil
 	}
 	select {
 	case f.turns <- struct{}{}:
@@ -350,8 +396,9 @@ func (f *fleet) runOnce(ctx context.Context, x *cell) (began bool, err error) {
 		turn()
 	}
 	x.mu.Lock()
-	x.at = at
-	at.tell(x.owner)
+	if x.at = at; x.owner {
+		at.tell(true)
+	}
 	x.mu.Unlock()
 	defer func() {
 		x.mu.Lock()
@@ -365,14 +412,40 @@ func (f *fleet) runOnce(ctx context.Context, x *cell) (began bool, err error) {
 	return began, err
 }
 
-// unevenFor reports whether this member is to ask for even shares: it has had the same share for a while, and is ready for all
-// that it stands by for.
+// unevenFor reports whether this member is to ask for even shares now: it has had the same share for a while, and is ready for all
+// that it stands by for and that does not fail.
 func (f *fleet) unevenFor(d time.Duration) bool {
-	if f.evened || len(f.share) == 0 || time.Since(f.changed) < d {
-		return false
+	return f.uneven && !f.evened && time.Since(f.changed) >= d && !f.some(func(x *cell) bool { return !x.failed && !x.ready() })
+}
+
+// costs returns what the cells of this process cost.
+func (f *fleet) costs(now time.Time) (all float64) {
+	for _, s := range f.stand() {
+		all += s.Cost
 	}
-	list := f.stand()
-	return len(list) == len(f.share) && !slices.ContainsFunc(list, func(s kafka.CellStanding) bool { return !s.Ready })
+	return all
+}
+
+// costsOther reports whether the cells of this process cost much more or less than at the newest election, which was that long ago:
+// shares may be uneven since.
+func (f *fleet) costsOther(d time.Duration) bool {
+	now := time.Now()
+	return now.Sub(f.heard) >= d && math.Abs(f.costs(now)-f.cost) > f.cost/2+idleOfCore/10
+}
+
+// ready reports whether a worker of the cell has reached its ledger's end. x.mu is held.
+func (x *cell) ready() bool { return x.at != nil && x.at.ready.Load() }
+
+// some reports whether there is such a cell among those of this process.
+func (f *fleet) some(such func(*cell) bool) (is bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.cells {
+		x.mu.Lock()
+		is = such(x) || is
+		x.mu.Unlock()
+	}
+	return is
 }
 
 // watch looks whether partitions were added. Those of the ledger are cells, and shared out. Those that are not in all topics

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -63,15 +64,49 @@ func sendCells(f *fixture, cells, first, last int) {
 	f.Produce(records...)
 }
 
-// machine is a process of a fleet, which can be killed: nothing leaves it from then on.
+// machine is a process of a fleet, which can be killed once it takes part: nothing leaves it from then on.
 type machine struct {
 	ended chan error
+	lines *lines // of its log
 	stop  context.CancelFunc
 
 	mu    sync.Mutex
 	dead  bool
 	conns []net.Conn
 }
+
+// lines counts the lines of a log by what they say.
+type lines struct {
+	slog.Handler
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// Enabled implements [slog.Handler].
+func (*lines) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements [slog.Handler].
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts[r.Message]++
+	return nil
+}
+
+// WithAttrs implements [slog.Handler].
+func (l *lines) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l *lines) of(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts[what]
+}
+
+// elections returns how many elections the machine has heard the outcome of.
+func (m *machine) elections() int { return m.lines.of("cells of this worker") }
+
+// begun returns how many workers of cells have begun on the machine.
+func (m *machine) begun() int { return m.lines.of("begun") }
 
 // moves are the cells that have got an owner, in order.
 type moves struct {
@@ -109,7 +144,11 @@ func (m *moves) owners() map[int32]*machine {
 
 var errDead = errors.New("the machine is dead")
 
-func (m *machine) kill() {
+// kill kills the machine. It waits until the machine takes part in elections: kfake begins a member's session with the answer to
+// its JoinGroup, and one that dies while it waits for that stays a member for ever. Apache Kafka ends its session.
+func (m *machine) kill(t *testing.T) {
+	t.Helper()
+	kafkatest.Await(t, "a machine that is to be killed takes part in elections", func() bool { return m.elections() > 0 })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dead = true
@@ -122,7 +161,8 @@ func (m *machine) kill() {
 // startMachine starts a process of the fleet.
 func startMachine(f *fixture, log *moves, dir string, policy intake.Policy) *machine {
 	f.T.Helper()
-	m := &machine{ended: make(chan error, 1)}
+	m := &machine{ended: make(chan error, 1), lines: &lines{Handler: slog.DiscardHandler, counts: make(map[string]int)}}
+	out := slog.New(m.lines)
 	c := workertest.Dial(f.T, &kafkatest.Kafka{Addrs: f.On.Addrs, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := f.On.Dial(ctx, network, address)
 		m.mu.Lock()
@@ -136,18 +176,24 @@ func startMachine(f *fixture, log *moves, dir string, policy intake.Policy) *mac
 	}}, kafka.Config{})
 	ctx, stop := context.WithCancel(f.T.Context())
 	m.stop = stop
+	over := make(chan struct{})
 	go func() {
+		defer close(over)
 		m.ended <- worker.RunFleet(ctx, c, worker.Fleet{
-			Names: f.Names, Session: session, Logger: slog.Default(),
+			Names: f.Names, Session: session, Logger: out,
 			Run: func(ctx context.Context, c *kafka.Client, cell topics.Names, at *worker.Place) error {
+				out.Info("begun")
 				cfg := f.Config(worker.Config{Policy: policy, Checkpoints: replay.Checkpoints{Dir: dir, Restore: workertest.ReadTally}})
-				cfg.Terms.Names = cell
+				cfg.Terms.Names, cfg.Logger = cell, out
 				cfg.Events = replay.On(func(replay.TookOver) { log.add(cell.Cell, m) })
 				return worker.RunAt(ctx, c, &tally{}, cfg, at)
 			},
 		})
 	}()
-	f.T.Cleanup(stop)
+	f.T.Cleanup(func() { // before its folder goes
+		stop()
+		<-over
+	})
 	return m
 }
 
@@ -184,7 +230,7 @@ func TestFleet(t *testing.T) {
 		}
 		sendCells(graph, cells, 0, 100)
 		served(graph, cells, 80)
-		machines[0].kill()
+		machines[0].kill(t)
 		sendCells(graph, cells, 100, 200)
 		served(graph, cells, 180)
 		machines[0] = startMachine(graph, &log, t.TempDir(), byTime)
@@ -261,7 +307,8 @@ func compareCell(t *testing.T, f *fixture, cell *fixture, number int) {
 }
 
 // TestRollingRestart: while three machines are restarted one after the other, nothing moves but the cells of the one that ends,
-// each once. Afterwards cells move so that all have as many, and then nothing moves any more.
+// each once, and the others begin no cell for the moment that it is away. Afterwards cells move so that all have as many,
+// in one election, and then nothing moves any more.
 func TestRollingRestart(t *testing.T) {
 	onFake(t, func(t *testing.T, f *fixture) {
 		const cells = 9
@@ -279,6 +326,8 @@ func TestRollingRestart(t *testing.T) {
 			return len(members) == 3
 		}
 		var log moves
+		var machines [3]*machine
+		elections := func() int { return machines[0].elections() + machines[1].elections() + machines[2].elections() }
 		settled := func() bool { // those that own the cells by the group have taken them over
 			if !even() {
 				return false
@@ -294,15 +343,16 @@ func TestRollingRestart(t *testing.T) {
 			}
 			return len(each) == 3
 		}
-		var machines [3]*machine
 		for i := range machines {
 			machines[i] = startMachine(graph, &log, t.TempDir(), byTime)
 		}
 		sendCells(graph, cells, 0, 100)
 		kafkatest.Await(t, "all own as many", settled)
 		for i := range machines {
+			time.Sleep(2 * session) // those that stand by have begun
 			owners := log.owners()
 			before := log.len()
+			began := machines[(i+1)%3].begun() + machines[(i+2)%3].begun()
 			machines[i].stop()
 			if err := kafkatest.Receive(t, machines[i].ended, "a machine that is told to end has ended"); err != nil {
 				t.Error(err)
@@ -313,18 +363,114 @@ func TestRollingRestart(t *testing.T) {
 					had++
 				}
 			}
-			kafkatest.Await(t, "its cells have owners", func() bool { return log.len() >= before+had })
+			time.Sleep(session / 2)
 			machines[i] = startMachine(graph, &log, t.TempDir(), byTime)
+			kafkatest.Await(t, "its cells have owners", func() bool { return log.len() >= before+had })
 			time.Sleep(2 * session)
 			if moved := log.len() - before; moved != had {
 				t.Errorf("restart %d: %d cells moved, want the %d of the machine", i, moved, had)
 			}
+			if n := machines[(i+1)%3].begun() + machines[(i+2)%3].begun() - began; n > cells/3 {
+				t.Errorf("restart %d: %d cells began on the other machines", i, n)
+			}
 		}
+		held := elections()
 		kafkatest.Await(t, "all own as many again", settled)
 		before := log.len()
 		time.Sleep(5 * time.Minute)
 		if moved := log.len() - before; moved > 0 {
 			t.Errorf("%d cells moved though nothing happened", moved)
+		}
+		if n := elections() - held; n != len(machines) {
+			t.Errorf("machines heard of %d elections until all owned as many, want one each", n)
+		}
+		for i, m := range machines {
+			if n := m.lines.of("standing by: another worker owns this graph"); n > cells {
+				t.Errorf("machine %d has logged %d times that it stands by for a cell", i, n)
+			}
+		}
+
+		// Somebody fences all cells: their workers ask for elections, and get one.
+		held = elections()
+		for cell := range cells {
+			ofCell(graph, cell).Fence()
+		}
+		sendCells(graph, cells, 100, 200)
+		served(graph, cells, 180)
+		if n := elections() - held; n != len(machines) {
+			t.Errorf("machines heard of %d elections after all cells were fenced, want one each", n)
+		}
+		for _, m := range machines {
+			m.stop()
+			if err := kafkatest.Receive(t, m.ended, "a machine that is told to end has ended"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// hoard is a tally that says that its graph has so many nodes.
+type hoard struct {
+	tally
+	nodes int
+}
+
+func (e *hoard) Step(w *event.Window) *event.Outcome {
+	out := e.tally.Step(w)
+	out.Figures.Count(event.GraphNodes, e.nodes)
+	return out
+}
+
+// TestCellsByCost: machines begin with as many cells each. Once a cell's graph is as large as a thousand others, it is alone on its
+// machine, though nobody has come or gone since, and then nothing moves any more.
+func TestCellsByCost(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		const cells, large = 6, 2
+		graph := cellsFixture(t, f, cells)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		for range cap(ended) {
+			go func() {
+				ended <- worker.RunFleet(ctx, graph.Client, worker.Fleet{
+					Names: graph.Names, Session: session, Logger: slog.New(slog.DiscardHandler),
+					Run: func(ctx context.Context, c *kafka.Client, cell topics.Names, at *worker.Place) error {
+						cfg := graph.Config(worker.Config{Policy: byTime})
+						cfg.Terms.Names = cell
+						e := &hoard{}
+						if cell.Cell == large {
+							e.nodes = 1_000_000
+						}
+						return worker.RunAt(ctx, c, e, cfg, at)
+					},
+				})
+			}()
+		}
+		shares := func() (sizes []int) { // that of the owner of the large one first
+			members, err := graph.Client.Members(t.Context(), graph.Names.Ledger, graph.Names.Ledger)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range members {
+				sizes = append(sizes, len(m.Owns))
+				if slices.Contains(m.Owns, large) {
+					slices.Reverse(sizes)
+				}
+			}
+			return sizes
+		}
+		kafkatest.Await(t, "both own as many", func() bool { return slices.Equal(shares(), []int{cells / 2, cells / 2}) })
+		sendCells(graph, cells, 0, 100)
+		kafkatest.Await(t, "the large cell is alone", func() bool { return slices.Equal(shares(), []int{1, cells - 1}) })
+		time.Sleep(2 * time.Minute)
+		if got := shares(); !slices.Equal(got, []int{1, cells - 1}) {
+			t.Errorf("some minutes later the owner of the large cell and the other own %v cells", got)
+		}
+		served(graph, cells, 80)
+		stop()
+		for range cap(ended) {
+			if err := kafkatest.Receive(t, ended, "a fleet has ended"); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

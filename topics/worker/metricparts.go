@@ -35,8 +35,7 @@ func newWindowMetrics(r meter.Register) windowMetrics {
 		replayed: r.Counter("gvbll_windows_replayed_total",
 			"Windows of the ledger that were replayed, at the start and while standing by."),
 		longest: r.Gauge("gvbll_window_longest_seconds",
-			"For how long a window may stay open while events come: --linger, or the width of event-time windows "+
-				"with lateness and idle time."),
+			"For how long a window may stay open while events come."),
 		age: r.Histogram("gvbll_prediction_age_seconds",
 			"Time from an arrival's event time to its prediction, of arrivals with an event time.",
 			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600}),
@@ -136,20 +135,17 @@ func newTopicMetrics(r meter.Register) topicMetrics {
 	return topicMetrics{
 		lag: r.Gauges("gvbll_input_lag_records", "Committed records of an input topic that are in no window yet.", "topic"),
 		withheld: r.Gauges("gvbll_input_withheld_records",
-			"Records of an input topic behind a transaction that its producer has not ended: nobody who reads "+
-				"committed records gets them.",
+			"Records of an input topic behind a transaction that its producer has not ended.",
 			"topic"),
 		risks: r.Gauges("gvbll_topic_at_risk",
-			"1 for each setting of a topic by which records will be lost that the graph needs, or are lost with one "+
-				"broker. Read at the start and every hour.",
+			"1 for each setting of a topic by which records will be lost, or are lost with one broker. Read every hour.",
 			"topic", "setting"),
 		late: r.Counters("gvbll_late_events_total",
 			"Events that arrived after their event-time window was closed, and are in a later one.",
 			"topic"),
 		early: r.Counters("gvbll_early_events_total", "Events whose time is too far ahead of the clock to be used.", "topic"),
 		unknown: r.Counters("gvbll_unknown_fields_total",
-			"Records with a field that is not of the wire format and is ignored, or a time that looks like another "+
-				"unit (time in seconds). At most 64 names of a topic.",
+			"Records with a field that is not of the wire format, or a time that looks like another unit.",
 			"topic", "field"),
 	}
 }
@@ -348,8 +344,7 @@ func (k *kafkaMetrics) Collect(to chan<- prometheus.Metric) {
 func newKafkaMetrics(reg prometheus.Registerer) *kafkaMetrics {
 	k := &kafkaMetrics{
 		waiting: prometheus.NewDesc("gvbll_kafka_waiting_seconds",
-			"For how long this worker has waited for Kafka, by what it waits for, as /readyz says; "+
-				"0 for what it does not wait for. It counts from 2 s on.",
+			"For how long this worker has waited for Kafka, by what it waits for, as /readyz says; from 2 s on.",
 			[]string{"what"}, nil),
 		throttled: prometheus.NewDesc("gvbll_kafka_throttled_seconds_total",
 			"For how long the brokers have throttled this worker by a quota, by request: fetch, produce or other.",

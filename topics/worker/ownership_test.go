@@ -3,10 +3,12 @@ package worker_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/worker/workertest"
 )
 
 // TestStandby: standbys replay the owner's windows as they are committed, and do not disturb
@@ -54,6 +56,28 @@ func TestStandby(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.CheckOutputs(100, 3)
+	})
+}
+
+// TestElectionEndsWait: a standby takes over as soon as it is elected, which it hears with its next heartbeat,
+// though it waits for the ledger's next record. Time is virtual.
+func TestElectionEndsWait(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		first := f.StartWorker(&tally{}, worker.Config{})
+		<-first.Took
+		second := f.StartWorker(&tally{}, worker.Config{})
+		<-second.Recovered
+		began := time.Now()
+		if err := first.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		<-second.Took
+		if took := time.Since(began); took > workertest.Session/6 {
+			t.Errorf("a standby took over after %v, want at most a heartbeat's %v", took, workertest.Session/6)
+		}
+		if err := second.Stop(); err != nil {
+			t.Fatal(err)
+		}
 	})
 }
 

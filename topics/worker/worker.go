@@ -120,8 +120,10 @@ func newWorker(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	if cfg.acceptGap {
 		w.replay.Gap().Accept()
 	}
-	if w.newest, err = ledger.Newest(ctx, c, cfg.Terms.Names.LedgerAt()); err != nil {
-		return nil, err
+	if w.newest = cfg.Newest; w.newest == nil {
+		if w.newest, err = ledger.Newest(ctx, c, cfg.Terms.Names.LedgerAt()); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.checkBegin(ctx); err != nil {
 		return nil, err
@@ -148,7 +150,7 @@ func (w *worker) checkBegin(ctx context.Context) error {
 	if err := topics.CheckLedger(ctx, w.client, w.cfg.Terms.Names); err != nil {
 		return err
 	}
-	return cmp.Or(w.checkNoCheckpoint(), w.checkNoBase(ctx))
+	return cmp.Or(w.cfg.checkNoCheckpoint(), w.checkNoBase(ctx))
 }
 
 // Run joins the election, recovers meanwhile, and serves once it is the owner.
@@ -221,20 +223,20 @@ func (w *worker) open(ctx, fetching context.Context) error {
 
 // checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
 // its ledger is empty.
-func (w *worker) checkNoCheckpoint() error {
-	list, err := w.cfg.Checkpoints.Find(w.cfg.Terms.Names.Own())
+func (c *Config) checkNoCheckpoint() error {
+	list, err := c.Checkpoints.Find(c.Terms.Names.Own())
 	if err != nil {
 		return nil // of a folder that cannot be read, the start says so
 	}
 	for _, entry := range list {
-		e, at, _, err := w.cfg.Checkpoints.Read(entry.Path)
+		e, at, _, err := c.Checkpoints.Read(entry.Path)
 		if err != nil {
 			continue // damaged, or of other models: not what this worker would go on from
 		}
 		replay.Release(e)
-		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.cfg.Terms.Names.Nodes }) {
+		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == c.Terms.Names.Nodes }) {
 			return &topics.GoneError{
-				Ledger: w.cfg.Terms.Names.Ledger,
+				Ledger: c.Terms.Names.Ledger,
 				Found:  []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)},
 			}
 		}
@@ -261,7 +263,7 @@ func (w *worker) standBy(ctx context.Context) error {
 		next := w.replay.Ledger.Next // which asks for the end
 		if recovered && !w.elected {
 			w.followTrial(ctx)
-			next = w.replay.Ledger.Wait
+			next = w.wait
 		}
 		r, err := next(ctx)
 		if err != nil {
@@ -279,12 +281,8 @@ func (w *worker) standBy(ctx context.Context) error {
 			if w.elected {
 				return nil
 			}
-			w.followTrial(ctx)
-		}
-		if r != nil {
-			if err := w.follow(ctx, r); err != nil {
-				return err
-			}
+		} else if err := w.follow(ctx, r); err != nil {
+			return err
 		}
 		select {
 		case err := <-w.tried.loaded():
@@ -296,6 +294,27 @@ func (w *worker) standBy(ctx context.Context) error {
 		if err := w.saver.poll(w); err != nil {
 			return err
 		}
+	}
+}
+
+// wait waits briefly for the ledger's next record, and no longer once there is an election.
+func (w *worker) wait(ctx context.Context) (r *ledger.Record, err error) {
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r, err = w.replay.Ledger.Wait(waiting)
+	}()
+	select {
+	case <-over:
+		return r, err
+	case e := <-w.member.Elected():
+		stop()
+		if <-over; ctx.Err() == nil && errors.Is(err, waiting.Err()) {
+			err = nil
+		}
+		return r, cmp.Or(w.noteElection(e), err)
 	}
 }
 

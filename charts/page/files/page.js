@@ -1,8 +1,7 @@
 "use strict";
 
 // Keeps the page up to date: it fetches the page again and changes only what differs,
-// so that focus, selection and scroll position are kept. A picture is replaced once the
-// next one has loaded.
+// so that focus, selection and scroll position are kept.
 
 const every = 2000; // milliseconds
 const live = document.getElementById("live");
@@ -18,10 +17,6 @@ function morph(from, to) {
 		if (from.data !== to.data) from.data = to.data;
 		return;
 	}
-	if (from.nodeName === "IMG") {
-		swap(from, to);
-		return;
-	}
 	if (from.nodeName === "INPUT") return; // keep what the user typed
 	for (const { name, value } of to.attributes) {
 		if (from.getAttribute(name) !== value) from.setAttribute(name, value);
@@ -34,18 +29,6 @@ function morph(from, to) {
 		if (i < from.childNodes.length) morph(from.childNodes[i], child);
 		else from.append(child.cloneNode(true));
 	});
-}
-
-// swap replaces a picture once the next one has loaded.
-async function swap(from, to) {
-	if (from.src === to.src) return;
-	const next = document.importNode(to, true);
-	try {
-		await next.decode();
-		from.replaceWith(next);
-	} catch {
-		// Keep the old picture.
-	}
 }
 
 async function refresh() {

@@ -57,22 +57,22 @@ func Cells(ctx context.Context, s *Setup, cells, kills, rate int) (found *celled
 		f.addrs = append(f.addrs, freeAddress())
 		f.workers = append(f.workers, f.startWorker(i))
 	}
-	f.awaitReady(ctx, 10*time.Minute)
+	f.awaitReady(ctx)
 	f.found.BeginMS = time.Since(began).Milliseconds()
 	began = time.Now()
 	beside(func(stop <-chan struct{}) { f.send(ctx, rate, stop) }, func() {
 		f.pause(ctx, 2*time.Second)
 		for i := range kills {
-			f.awaitReady(ctx, 10*time.Minute)
+			f.awaitReady(ctx)
 			f.kill(ctx, f.rng.IntN(workersOfCells))
 			s.Report(fmt.Sprintf("%d of %d kills", i+1, kills))
 		}
-		f.awaitReady(ctx, 10*time.Minute)
+		f.awaitReady(ctx)
 		f.between = time.Now()
 		for i, w := range f.workers {
 			f.found.ends(w)
 			f.workers[i] = f.startWorker(i)
-			f.awaitReady(ctx, 10*time.Minute)
+			f.awaitReady(ctx)
 			s.Report(fmt.Sprintf("worker %d restarted", i+1))
 		}
 		f.pause(ctx, 2*time.Second)
@@ -111,8 +111,8 @@ func (f *fleet) startWorker(i int) *process {
 func (f *fleet) pause(ctx context.Context, d time.Duration) { must(kafka.Sleep(ctx, d)) }
 
 // awaitReady waits until each cell has an owner that serves it, and a standby that has caught up.
-func (f *fleet) awaitReady(ctx context.Context, within time.Duration) {
-	await(ctx, within, func() (missing string) {
+func (f *fleet) awaitReady(ctx context.Context) {
+	await(ctx, 10*time.Minute, func() (missing string) {
 		owned, followed := 0, 0
 		for _, addr := range f.addrs {
 			if status, body := get(ctx, addr, "/readyz"); status != http.StatusOK {

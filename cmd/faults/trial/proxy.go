@@ -177,7 +177,7 @@ func readFrame(r io.Reader) []byte {
 	var size [4]byte
 	need(io.ReadFull(r, size[:]))
 	n := binary.BigEndian.Uint32(size[:])
-	if n < 8 || n > 64<<20 {
+	if n < 4 || n > 64<<20 { // the answer to a heartbeat has 6
 		fail("not a frame of Kafka")
 	}
 	b := make([]byte, n)

@@ -30,7 +30,7 @@ type Setup struct {
 	Shadow, ShadowID string
 	Head             string        // what serves: pool or paper
 	Flags            []string      // further flags of the workers
-	Bases            string        // of [Crash]: a folder or bucket of bases, "" for none
+	Bases            string        // of [Crash] and [Soak]: a folder or bucket of bases; "" for none, or a folder of Soak's own
 	Small            bool          // the models keep little of each node
 	Items            []stream.Item // nodes that fit the model, in the order of their arrival
 	Seed             uint64        // of everything random

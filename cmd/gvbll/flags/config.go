@@ -10,6 +10,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v2"
+
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // configFile is a file of flags in YAML, with their names as keys. A key that is the
@@ -22,6 +24,7 @@ import (
 //	  window: 1000
 type configFile struct {
 	process Process
+	name    string // of the file
 	all     map[string]any
 	command map[string]map[string]any
 }
@@ -30,10 +33,12 @@ type configFile struct {
 const maxConfig = 1 << 20
 
 func loadConfig(r io.Reader, p Process) (_ kong.Resolver, err error) {
+	name := ""
 	if file, is := r.(*os.File); is {
+		name = " " + file.Name()
 		defer func() {
 			if err != nil {
-				err = fmt.Errorf("--config %s: %w", file.Name(), err)
+				err = fmt.Errorf("--config%s: %w", name, err)
 			}
 		}()
 	}
@@ -46,9 +51,9 @@ func loadConfig(r io.Reader, p Process) (_ kong.Resolver, err error) {
 	}
 	var file map[string]any
 	if err := yaml.UnmarshalStrict(b, &file); err != nil {
-		return nil, fmt.Errorf("it is not a YAML mapping: %w", err)
+		return nil, fmt.Errorf("it is not a YAML mapping: %w", spelling.Mistake(b, err, file))
 	}
-	c := &configFile{process: p, all: map[string]any{}, command: map[string]map[string]any{}}
+	c := &configFile{process: p, name: name, all: map[string]any{}, command: map[string]map[string]any{}}
 	for key, v := range file {
 		section, ok := v.(map[any]any)
 		if !ok {
@@ -74,31 +79,42 @@ func (c *configFile) Validate(app *kong.Application) error {
 		}
 		return names
 	}
-	var every, wrong []string
+	var every, names, wrong []string
+	refuse := func(place, key string, known []string) {
+		meant := spelling.Meant(key, slices.Compact(slices.Sorted(slices.Values(known))))
+		wrong = append(wrong, fmt.Sprintf("no flag or command has the name %s%s%s", place, key, spelling.Unknown{Meant: meant}.Question()))
+	}
 	for _, n := range app.Leaves(false) {
 		own := flags(n)
+		names = append(names, n.Name)
 		every = append(every, own...)
 		for key := range c.command[n.Name] {
 			if !slices.Contains(own, key) || !settable(key) {
-				wrong = append(wrong, n.Name+": "+key)
+				refuse(n.Name+": ", key, own)
 			}
 		}
 	}
 	for key := range c.all {
 		if !slices.Contains(every, key) || !settable(key) {
-			wrong = append(wrong, key)
+			if slices.Contains(names, key) {
+				wrong = append(wrong, key+" is a command: give its flags below it, as "+key+": {log-level: debug}")
+			} else {
+				refuse("", key, slices.Concat(every, names))
+			}
 		}
 	}
 	for name := range c.command {
-		if !slices.ContainsFunc(app.Leaves(false), func(n *kong.Node) bool { return n.Name == name }) {
-			wrong = append(wrong, name)
+		if slices.Contains(every, name) && !slices.Contains(names, name) {
+			wrong = append(wrong, name+" is a flag: give a value, or a list of values, and no mapping")
+		} else if !slices.Contains(names, name) {
+			refuse("", name, slices.Concat(every, names))
 		}
 	}
 	if len(wrong) == 0 {
 		return nil
 	}
 	slices.Sort(wrong)
-	return fmt.Errorf("--config: no flag or command has the name %s", strings.Join(wrong, ", "))
+	return fmt.Errorf("--config%s: %s", c.name, strings.Join(wrong, "; "))
 }
 
 // settable reports whether a file may have the flag.

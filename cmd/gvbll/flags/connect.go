@@ -130,7 +130,7 @@ func (f Security) Config(brokers []string, p Process) (kafka.Config, error) {
 	}
 	for _, at := range brokers {
 		_, port, err := net.SplitHostPort(at)
-		if _, wrong := strconv.ParseUint(port, 10, 16); strings.Contains(at, "/") || err == nil && wrong != nil {
+		if _, wrong := strconv.ParseUint(port, 10, 16); strings.ContainsAny(at, "/; ") || port == "0" || err == nil && wrong != nil {
 			return cfg, Usagef("--brokers %s: give addresses as host:port, such as kafka-1:9092", at)
 		}
 	}

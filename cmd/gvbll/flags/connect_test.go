@@ -116,13 +116,13 @@ func TestSecurityPairs(t *testing.T) {
 		{Security{SASLMechanism: "oauthbearer", SASLTokenURL: "http://127.0.0.1:8080/t", SASLUser: "u"}, "hunter2", ""},
 		{Security{SASLMechanism: "oauthbearer", SASLTokenFile: file}, "", ""},
 	} {
-		p := Process{Env: []string{passwordVariable + "=" + c.password}, Log: slog.New(slog.DiscardHandler)}
+		p := Process{Command: "status", Env: []string{passwordVariable + "=" + c.password}, Log: slog.New(slog.DiscardHandler)}
 		cfg, err := c.f.Config([]string{"localhost:9092"}, p)
 		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%+v: error %v, want %q", c.f, err, c.want)
 		}
-		if err == nil && (cfg.SASL != nil) != (c.f.SASLMechanism != "") {
-			t.Errorf("%+v: logs in by %v", c.f, cfg.SASL)
+		if err == nil && ((cfg.SASL != nil) != (c.f.SASLMechanism != "") || cfg.ClientID != "gvbll-status") {
+			t.Errorf("%+v: logs in by %v, as client %s", c.f, cfg.SASL, cfg.ClientID)
 		}
 	}
 }

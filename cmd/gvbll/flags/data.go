@@ -22,7 +22,7 @@ type Data struct {
 	Seed       uint64  `help:"Seed of the split, the synthetic graph and the training." default:"1"`
 	TrainShare float64 `help:"@data_train_share" default:"0"`
 	TrainUntil string  `help:"@data_train_until" placeholder:"TIME"`
-	LabelDelay Delay   `help:"@data_label_delay" placeholder:"30d"`
+	LabelDelay Delay   `help:"@data_label_delay" placeholder:"DURATION"`
 	Nodes      int     `kong:"-"` // of the synthetic graph, 0 for 6,000
 	Steps      int     `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0"`
 }
@@ -32,10 +32,9 @@ var dataHelp = Texts{
 		"when left out.",
 	"data_drift": "Drift of the synthetic graph: none, moderate, strong or abrupt. 'go run ./cmd/lab generate' makes other " +
 		"graphs.",
-	"data_train_share": "Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps " +
-		"the split of the data set (docs/datasets.md).",
-	"data_train_until": "Train on the nodes before this time whose labels have come by then: a date such as 2025-11-20, or a time as the " +
-		"data set has it.",
+	"data_train_share": "Share of the labelled nodes to train on: the earliest, or without times drawn from every " +
+		"class; 0 keeps the split (docs/datasets.md).",
+	"data_train_until": "Train on the nodes before this time whose labels have come by then, such as 2025-11-20.",
 	"data_label_delay": "Time between a node and its label, such as 30d, in place of label_time; or a number of " +
 		"steps (of node events with 'send --labels delayed').",
 }

@@ -28,12 +28,11 @@ type Graph struct {
 }
 
 var graphHelp = Texts{
-	"graph_shadow": "Second model file, to run in the shadow: on the same stream, scored alike, at the same cost " +
-		"(docs/recipes.md). 'gvbll promote' swaps the two.",
+	"graph_shadow": "Second model file, to run in the shadow: on the same stream, at the same cost (docs/recipes.md).",
 	"graph_registry": "Schema registry of records in Avro or Protobuf (docs/data.md), with " +
 		",user=NAME,password=FILE or ,token=FILE to log in.",
 	"graph_rows": "The graph's vectors: float32, or bfloat16 in two thirds of the memory. reserve=N: memory for N " +
-		"nodes at the start. Such as bfloat16,reserve=1000000.",
+		"nodes at the start.",
 }
 
 // Check refuses values out of range, and flags without an effect whatever the model.
@@ -120,8 +119,7 @@ type State struct {
 }
 
 var stateHelp = Texts{
-	"state_dir": "Folder for checkpoints, from which a start goes on, and for what does not fit into --pending " +
-		"memory. Without it the ledger is replayed.",
+	"state_dir":         "Folder for checkpoints, and for what does not fit into --pending memory. Without it the ledger is replayed.",
 	"state_checkpoints": "Time between checkpoints, and how many to keep.",
 	"state_base": "Where bases are, states that the ledger names (docs/reliability.md): a folder that every worker " +
 		"has, or s3://BUCKET/PREFIX.",

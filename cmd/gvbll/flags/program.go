@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -144,7 +145,7 @@ func (c Program) Run(ctx context.Context, args []string, p Process) int {
 		if parse := (*kong.ParseError)(nil); errors.As(err, &parse) && parse.Context.Selected() != nil {
 			command = parse.Context.Selected().FullPath()
 		}
-		fmt.Fprintf(p.Err, "%s: %s (see %s --help)\n", c.Name, oneLine(err), command)
+		fmt.Fprintf(p.Err, "%s: %s (see %s --help)\n", c.Name, plainly(oneLine(err)), command)
 		return ExitUsage
 	}
 	options := &slog.HandlerOptions{Level: global.LogLevel}
@@ -165,7 +166,7 @@ func (c Program) Run(ctx context.Context, args []string, p Process) int {
 	var usage usageError
 	switch {
 	case errors.As(err, &usage):
-		fmt.Fprintf(p.Err, "%s: %s (see %s %s --help)\n", c.Name, line, c.Name, k.Command())
+		fmt.Fprintf(p.Err, "%s: %s (see %s --help)\n", c.Name, line, k.Selected().FullPath())
 		return ExitUsage
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		line = "interrupted"
@@ -177,6 +178,27 @@ func (c Program) Run(ctx context.Context, args []string, p Process) int {
 // oneLine returns the text of an error without line ends, which joined errors and those of YAML have.
 func oneLine(err error) string {
 	return strings.NewReplacer(":\n  ", ": ", "\n", "; ", ` but got "EOL" (<EOL>)`, " behind it").Replace(err.Error())
+}
+
+// parsers are what parsers of values say, and what a user can do with.
+var parsers = []struct {
+	said  *regexp.Regexp
+	plain string
+}{
+	{regexp.MustCompile(`expected a valid \d+ bit u?int but got (".*")`), "$1 is not a whole number"},
+	{regexp.MustCompile(`expected a float but got (".*") \(string\)`), "$1 is not a number"},
+	{regexp.MustCompile(`expected duration but got (".*"): time: .*`), "$1 is not a duration such as 5m or 100ms"},
+	{regexp.MustCompile(`expected \w+ value but got (".*") \(\w+ flag\); perhaps try (\S+)\?`), "$1 is a flag, or a value if it is written as $2"},
+	{regexp.MustCompile(`slog: level string (".*"): unknown name`), "$1 is none: give debug, info, warn or error"},
+	{regexp.MustCompile(`must be one of "",`), "must be one of "},
+}
+
+// plainly returns an error of the command line without what parsers say to programmers.
+func plainly(line string) string {
+	for _, p := range parsers {
+		line = p.said.ReplaceAllString(line, p.plain)
+	}
+	return line
 }
 
 // usualForms rewrites command lines that work with many programs, no arguments, 'help

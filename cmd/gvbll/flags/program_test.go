@@ -103,14 +103,18 @@ func TestPrecedence(t *testing.T) {
 // TestConfigErrors: an error in the file of flags names the key that is wrong.
 func TestConfigErrors(t *testing.T) {
 	for file, want := range map[string]string{
-		"windw: 3\n":                          "windw",
+		"windw: 3\n":                          `tool.yaml: no flag or command has the name windw: did you mean "window"?`,
 		"work:\n  epochs: 3\n":                "work: epochs",
 		"dance:\n  window: 3\n":               "dance",
 		"config: other.yaml\n":                "config",
 		"help: true\n":                        "help",
-		"window: 3\nwindow: 4\n":              "already set",
+		"window: 3\nwindow: 4\n":              `line 2: "window" is given twice`,
 		"- window\n":                          "not a YAML mapping",
-		"window: much\n":                      "--window",
+		"window: much\n":                      `--window: "much" is not a whole number`,
+		"linger: 5\n":                         `--linger: "5" is not a duration such as 5m or 100ms`,
+		"log-level: loud\n":                   `--log-level: "loud" is none: give debug, info, warn or error`,
+		"work: 3\n":                           "work is a command: give its flags below it",
+		"window: {a: b}\n":                    "window is a flag: give a value",
 		"window:\n":                           "--window: it is empty",
 		"brokers: [a, {b: c}]\n":              "--brokers: it is a mapping",
 		"brokers: [a, ~]\n":                   "--brokers: it is empty",

@@ -110,7 +110,7 @@ func (f Engine) each(do func(name, text string) error) error {
 // bind returns the configuration of the flags, for a head if that is not one of them, and its settings by
 // name.
 func (f Engine) bind(head string) (*pipeline.Config, map[string]*setting.Setting, error) {
-	c := &pipeline.Config{Head: head, Local: pipeline.Local{Run: beside}, Update: posterior.DefaultConfig()}
+	c := &pipeline.Config{Head: head, Local: pipeline.Local{Run: Beside}, Update: posterior.DefaultConfig()}
 	by := make(map[string]*setting.Setting)
 	for _, s := range c.Declare().Flags() {
 		by[s.Name] = s
@@ -204,8 +204,9 @@ func OpenMap(path string) (*wire.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := wire.ParseMap(fmt.Sprintf("# %.8x\n%s", sha256.Sum256(b), b))
+	m, err := wire.ParseMap(string(b))
 	if err == nil {
+		m.Text = fmt.Sprintf("# %.8x\n%s", sha256.Sum256(b), b)
 		_, err = keys.Parse(m.Keys)
 	}
 	if err != nil {
@@ -223,8 +224,8 @@ func OrNone(x float64) float64 {
 	return x
 }
 
-// beside runs a job on a goroutine: it is the [pipeline.Config] Run of this program.
-func beside(job func()) (wait func()) {
+// Beside runs a job on a goroutine: it is the [pipeline.Config] Run of this program.
+func Beside(job func()) (wait func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -237,6 +238,6 @@ func beside(job func()) (wait func()) {
 // that have no effect on the models.
 func ParseSettings(there event.Settings, models []*model.Model) (pipeline.Config, error) {
 	cfg, err := pipeline.ParseSettings(there)
-	cfg.Local.Unwatched, cfg.Local.Run = true, beside
+	cfg.Local.Unwatched, cfg.Local.Run = true, Beside
 	return cfg.Effective(models...), err
 }

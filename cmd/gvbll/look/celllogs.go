@@ -107,9 +107,7 @@ func (l *Log) playCells(ctx context.Context, visit func(*event.Window) error) er
 			return fmt.Errorf("%sthe ledger ends earlier than before", l.cells[t.log].Label())
 		}
 		w.Number = int64(number)
-		if err := inCell(w, l.cells[t.log].Names.Cell); err != nil {
-			return err
-		}
+		inCell(w, l.cells[t.log].Names.Cell)
 		if err := visit(w); err != nil {
 			return err
 		}
@@ -118,15 +116,12 @@ func (l *Log) playCells(ctx context.Context, visit func(*event.Window) error) er
 }
 
 // inCell puts the number of the cell before all ids of a window.
-func inCell(w *event.Window, cell int32) error {
+func inCell(w *event.Window, cell int32) {
 	rename := func(id *event.ID) { *id = event.ID{Str: fmt.Sprintf("%d/%s", cell, spelled(*id))} }
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
-		if n.Implicit != nil {
-			return errors.New("keys of accounts would join the nodes of cells: give --cell")
-		}
 		rename(&n.ID)
-		for _, ids := range [][]event.ID{n.Neighbours, n.Dropped} {
+		for _, ids := range [][]event.ID{n.Neighbours, n.Dropped, n.Implicit} {
 			for k := range ids {
 				rename(&ids[k])
 			}
@@ -139,7 +134,6 @@ func inCell(w *event.Window, cell int32) error {
 	for i := range w.Labels {
 		rename(&w.Labels[i].Node)
 	}
-	return nil
 }
 
 // inGraph returns the id that a node has in its own cell.

@@ -154,6 +154,10 @@ func (l *Log) CheckServes(m *model.Model) error {
 // Train trains a model on the log. cfg has the constants of the training, the model that serves, or
 // nil, and classes to have besides.
 func (l *Log) Train(ctx context.Context, cfg retrain.Config) (*retrain.Result, error) {
+	if s := cfg.Serving; l.cells != nil && s != nil && s.Schema != nil && s.Schema.Keys != nil {
+		return nil, errors.New("the model has keys, which would link the events of two cells whose accounts have the same " +
+			"number: give --cell")
+	}
 	cfg.Name, cfg.Classes, cfg.Since = l.Names.Ledger, l.classes, l.since
 	var err error
 	if cfg.Settings, err = l.settings(); err != nil {

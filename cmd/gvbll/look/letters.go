@@ -105,7 +105,7 @@ func (l LetterBox) Send(ctx context.Context, records []kafka.Record, from []Sour
 		}
 		r.Headers = append(r.Headers, kafka.Header{Key: wire.ResentHeader, Value: []byte(origin.String())})
 		notes[i] = kafka.Record{
-			Topic: note.Topic, Partition: note.Partition, Key: r.Key[:min(len(r.Key), maxNoteKey)],
+			Topic: note.Topic, Partition: note.Partition, Key: wire.LetterKey(&event.Refusal{Origin: &event.Origin{Key: r.Key}}),
 			Value:   wire.AppendDeadLetter(nil, &event.Refusal{Reason: wire.Resent, Origin: &origin}),
 			Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.MsgPack)}},
 		}
@@ -116,9 +116,6 @@ func (l LetterBox) Send(ctx context.Context, records []kafka.Record, from []Sour
 	}
 	return err
 }
-
-// maxNoteKey bounds the key of a note in bytes.
-const maxNoteKey = 1 << 10
 
 // ReadLetter returns the record of a line of --json, and where it came from. The record
 // has no time: it gets the one at which it is sent, so that retention does not delete it

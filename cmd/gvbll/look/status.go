@@ -189,7 +189,7 @@ func ReadStatus(
 		if s.evidence.withheld, err = g.withheld(ctx, s.at); err != nil {
 			return nil, err
 		}
-		s.evidence.tooFew = g.Client.TooFewReplicas(ctx, g.Names.All()...)
+		s.evidence.tooFew = g.Client.TooFewReplicas(ctx, false, g.Names.All()...)
 	}
 	if s.Owner == nil {
 		s.Verdict = "no owner"
@@ -590,7 +590,7 @@ func (p *statusPeriod) shifted() (lines []string) {
 		return nil
 	}
 	for _, s := range p.By.Shifts[:min(len(p.By.Shifts), 3)] {
-		lines = append(lines, fmt.Sprintf("the shift of %s since training: %+.4f nats of NLL", cut(shown(s.Attribute), 40), s.Cost))
+		lines = append(lines, fmt.Sprintf("the shift of attribute %s since training: %+.4f nats of NLL", cut(shown(s.Attribute), 40), s.Cost))
 	}
 	return lines
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -161,6 +162,27 @@ func TestRefuses(t *testing.T) {
 	})
 	if err == nil || err.Error() != "row 2: not this one" {
 		t.Errorf("got error %v, want that of row 2", err)
+	}
+}
+
+// TestBounds: structures and lists that are nested without end, the header of a page without end, and a decimal of a million digits are
+// refused.
+func TestBounds(t *testing.T) {
+	for want, kind := range map[string]thrift.Type{"more than 16 structures in each other": thrift.STRUCT, "more than 16 lists in each other": thrift.LIST} {
+		deep := bytes.Repeat([]byte{1<<4 | byte(kind)}, 10_000*maxNesting)
+		if _, err := walk(deep, newBudget(int64(len(deep)))); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	long := binary.AppendUvarint([]byte{1<<4 | byte(thrift.BINARY)}, 100*maxHeader)
+	long = append(long, make([]byte, 100*maxHeader+1)...)
+	column := io.NewSectionReader(bytes.NewReader(long), 0, int64(len(long)))
+	if err := checkColumn(column, format.Uncompressed, newBudget(int64(len(long)))); err == nil || !strings.Contains(err.Error(), "the header of a page") {
+		t.Errorf("a header of %d bytes: %v", len(long), err)
+	}
+	const digits = 10_000 * maxScale
+	if _, err := texts(parquet.Decimal(digits, digits, parquet.ByteArrayType).Type(), "x"); err == nil || !strings.Contains(err.Error(), "at most 76 are read") {
+		t.Errorf("%d digits: %v", digits, err)
 	}
 }
 

@@ -32,7 +32,7 @@ type board struct {
 	shown time.Time    // when scores were shown last
 }
 
-// newBoard returns the board of a worker, whose server has its page from then on.
+// newBoard returns the board of a worker.
 func newBoard(set Setup) *board {
 	web, version := set.Web, set.Process.Version
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -48,7 +48,6 @@ func newBoard(set Setup) *board {
 			Decode: decodeNode, Now: time.Now,
 		}),
 	}
-	web.show(b.Page)
 	b.Metrics.Watches(set.Config.Watches())
 	b.serves(set.Models[0])
 	return b

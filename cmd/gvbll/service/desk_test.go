@@ -50,11 +50,11 @@ func deskOn(t *testing.T, k *kafkatest.Kafka, config map[string]string) (*desk, 
 }
 
 // TestDeskIsBounded: far more calls than may wait, and far larger ones, are refused at once; those that wait end when their
-// time is over, and leave nothing.
+// time is over, and leave nothing. Of ten times as many answers as are kept the newest are.
 func TestDeskIsBounded(t *testing.T) {
 	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
 		d, _ := deskOn(t, k, nil)
-		for _, c := range []struct{ calls, size, wait int }{{10 * mostCalls, 100, mostCalls}, {1000, 500 << 10, mostBytes / (500 << 10)}} {
+		for _, c := range []struct{ calls, size, wait int }{{10 * mostCalls, 100, mostCalls}, {10 * mostBytes / (500 << 10), 500 << 10, mostBytes / (500 << 10)}} {
 			var all sync.WaitGroup
 			var late, busy atomic.Int64
 			for i := range c.calls {
@@ -77,6 +77,11 @@ func TestDeskIsBounded(t *testing.T) {
 		}
 		if d.count != 0 || d.bytes != 0 || len(d.waiting) != 0 {
 			t.Errorf("%d calls of %d bytes are left", d.count, d.bytes)
+		}
+		for i := range int64(10 * mostAnswers) {
+			if d.remember(event.ID{Num: i}, answer{at: time.Now()}); len(d.answers) > mostAnswers || len(d.order) != len(d.answers) {
+				t.Fatalf("after %d answers %d are kept, in an order of %d", i+1, len(d.answers), len(d.order))
+			}
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/metrics"
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -180,7 +181,7 @@ func (f *fleet) unready() string {
 	return ""
 }
 
-// pages serves a table of the cells, and the pages and the API of each under cells/NUMBER/.
+// pages serves a table of the cells, and the pages and the API of each under cells/NUMBER/. Of a cell that another worker has it says so.
 func (f *fleet) pages() http.Handler {
 	table := page.Cells(f.set.Graph, f.lines)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,10 +191,27 @@ func (f *fleet) pages() http.Handler {
 		f.mu.Lock()
 		x := f.list[int32(number)]
 		f.mu.Unlock()
-		if !of || !inside || err != nil || x == nil {
+		switch {
+		case x != nil && of && inside && err == nil:
+			x.handler.ServeHTTP(w, r)
+		case of && inside && err == nil && 0 <= number && int(number) < f.set.Names.Cells:
+			page.Elsewhere(w, f.elsewhere(r.Context(), int32(number)))
+		default:
 			table.ServeHTTP(w, r)
-			return
 		}
-		x.handler.ServeHTTP(w, r)
 	})
+}
+
+// elsewhere says who has a cell that this worker does not have.
+func (f *fleet) elsewhere(ctx context.Context, number int32) string {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	members, err := look.MembersOf(ctx, f.client, f.set.Names.Of(number))
+	switch {
+	case err != nil:
+		return fmt.Sprintf("this worker does not have cell %d, and brokers do not say in time who owns it: try again", number)
+	case len(members) == 0 || !members[0].Owner:
+		return fmt.Sprintf("cell %d has no owner at present: try again", number)
+	}
+	return fmt.Sprintf("this worker does not have cell %d, but %s owns it: call that", number, members[0].Where())
 }

@@ -74,8 +74,20 @@ const (
 	maxHTTPRequest = 20 * time.Second
 )
 
+// splitAddress returns the parts of an address that --http gives.
+func splitAddress(addr string) (host, port string, err error) {
+	host, port, err = net.SplitHostPort(addr)
+	if _, wrong := net.LookupPort("tcp", port); err != nil || wrong != nil {
+		err = flags.Usagef("--http %s: give an address as host:port, such as 127.0.0.1:8473, or :0 for any free port", addr)
+	}
+	return host, port, err
+}
+
 // listen listens on the address that --http gives.
 func listen(p flags.Process, addr string) (net.Listener, error) {
+	if _, _, err := splitAddress(addr); err != nil {
+		return nil, err
+	}
 	on := p.Listen
 	if on == nil {
 		on = net.Listen
@@ -162,6 +174,7 @@ func (h *Web) handle() {
 			(*live).ServeHTTP(w, r)
 			return
 		}
+		w.Header().Set("Retry-After", "1") // seconds
 		http.Error(w, h.unready(), http.StatusServiceUnavailable)
 	})
 	h.handler = bounded(mux)
@@ -244,9 +257,9 @@ func (f HTTPFlags) Probe(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	host, port, err := net.SplitHostPort(f.HTTP)
+	host, port, err := splitAddress(f.HTTP)
 	if err != nil {
-		return flags.Usagef("--http %s: %w", f.HTTP, err)
+		return err
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "localhost"

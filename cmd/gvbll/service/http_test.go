@@ -10,11 +10,17 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
@@ -241,6 +247,56 @@ func TestBodies(t *testing.T) {
 	}
 }
 
+// TestScrapesAreBounded: of a hundred scrapes at once that do not end, a few are begun, whose time is over after twenty seconds; no
+// path reads of a body more than it has use for.
+func TestScrapesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Web{log: slog.New(slog.DiscardHandler), private: true, Registry: prometheus.NewRegistry()}
+		h.handle()
+		var begun, busy, read atomic.Int64
+		ended := make(chan bool)
+		must(t, h.Registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "gvbll_slow"}, func() float64 {
+			begun.Add(1)
+			<-ended
+			return 0
+		})))
+		live := http.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			n, _ := io.Copy(io.Discard, r.Body)
+			read.Add(n)
+		}))
+		h.live.Store(&live)
+		get := func(method, path string, body io.Reader) int {
+			w := httptest.NewRecorder()
+			h.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1"+path, body))
+			return w.Code
+		}
+		var all sync.WaitGroup
+		for range 25 * maxScrapes {
+			all.Go(func() {
+				if get("GET", "/metrics", nil) == http.StatusServiceUnavailable {
+					busy.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if begun.Load() != maxScrapes || busy.Load() != 24*maxScrapes {
+			t.Errorf("%d scrapes are begun and %d refused, want %d and the others", begun.Load(), busy.Load(), maxScrapes)
+		}
+		began := time.Now()
+		all.Wait()
+		if took := time.Since(began); took != maxHTTPRequest || busy.Load() != 25*maxScrapes {
+			t.Errorf("after %v %d scrapes have ended, want all after %v", took, busy.Load(), maxHTTPRequest)
+		}
+		close(ended)
+		for range 10 {
+			get("POST", "/", strings.NewReader(strings.Repeat("x", 1000*maxHTTPBody)))
+		}
+		if read.Load() != 10*maxHTTPBody {
+			t.Errorf("%d bytes of ten bodies are read, want %d", read.Load(), 10*maxHTTPBody)
+		}
+	})
+}
+
 // TestGuarded: a page asks everybody who they are with a password, or where clients need a certificate; TLS alone asks nobody.
 func TestGuarded(t *testing.T) {
 	const user = "basic_auth_users:\n  me: $2y$05$Q8xwpsxGhrNEjmVXxl0nmuZ2t1n0eKZnbFSaeHO.yRzhM1nFaMqeK\n"
@@ -262,5 +318,29 @@ func TestGuarded(t *testing.T) {
 			t.Errorf("%s with %q: guarded is %v, want %v", c.addr, c.config, h.Guarded(), c.want)
 		}
 		h.Close()
+	}
+}
+
+// TestAddresses: an address of --http that is none is refused with how to write one, before anything listens.
+func TestAddresses(t *testing.T) {
+	for _, addr := range []string{"8473", "localhost", "localhost:99999", ":http-port", "::1:80"} {
+		_, listening := Listen(flags.Process{}, addr, "")
+		for _, err := range []error{listening, HTTPFlags{HTTP: addr}.Probe(t.Context(), flags.Process{})} {
+			if err == nil || !strings.Contains(err.Error(), "--http "+addr+": give an address as host:port, such as 127.0.0.1:8473") {
+				t.Errorf("--http %s: %v", addr, err)
+			}
+		}
+	}
+}
+
+// TestPageBeforeItIsShown: until a worker's page is complete, what it will answer is told to come again, calls of --decide among it.
+func TestPageBeforeItIsShown(t *testing.T) {
+	h, err := Listen(flags.Process{Log: slog.New(slog.DiscardHandler)}, "127.0.0.1:0", "")
+	must(t, err)
+	t.Cleanup(h.Close)
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), "POST", h.URL()+page.DecidePath, strings.NewReader(`{"id": 1}`))
+	if h.handler.ServeHTTP(w, r); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("a call while the worker starts is answered %d, want 503 with Retry-After: %s", w.Code, w.Body)
 	}
 }

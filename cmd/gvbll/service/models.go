@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 )
@@ -71,10 +69,9 @@ func (d *ModelFolder) Open(id string) (*model.Model, error) {
 
 // ofLedger returns the models that serve and are in the shadow at a ledger's end, from those
 // given and from the folder. While the ledger is empty they are those given.
-func (d *ModelFolder) ofLedger(ctx context.Context, c *kafka.Client, names topics.Names, given []*model.Model) ([]*model.Model, error) {
-	r, err := ledger.Newest(ctx, c, names.LedgerAt())
-	if r == nil || err != nil {
-		return given, err
+func (d *ModelFolder) ofLedger(names topics.Names, r *ledger.Record, given []*model.Model) ([]*model.Model, error) {
+	if r == nil {
+		return given, nil
 	}
 	ids := []string{r.Serves()}
 	switch {

@@ -52,14 +52,17 @@ type Setup struct {
 
 // New returns the service of a graph, with the models that its ledger names.
 func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
+	newest, err := ledger.Newest(ctx, c, set.Names.LedgerAt())
+	if err != nil {
+		return nil, err
+	}
 	models := set.Models
-	var err error
 	if set.Folder != nil {
-		if models, err = set.Folder.ofLedger(ctx, c, set.Names, models); err != nil {
+		if models, err = set.Folder.ofLedger(set.Names, newest, models); err != nil {
 			return nil, err
 		}
 	}
-	cfg, err := AsWritten(ctx, c, set.Process, set.Names, set.Config, set.Rebase, models...)
+	cfg, err := AsWritten(ctx, c, set.Process, set.Names, newest, set.Config, set.Rebase, models...)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +75,7 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 		release()
 		return nil, err
 	}
+	work.Newest = newest
 	set.Config, set.Models = pair.Serving().Config(), models
 	s := &service{Board: newBoard(set), Engine: &lockedEngine{pair: pair}, release: release, terms: work}
 	if set.Decide {
@@ -79,8 +83,9 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 			release()
 			return nil, err
 		}
-		s.Board.Page.Decides(s.desk) // calls that come while the worker starts wait for it
+		s.Board.Page.Decides(s.desk)
 	}
+	set.Web.show(s.Board.Page) // complete: until then whoever asks is told to come again
 	if set.Folder != nil {
 		s.terms.Models.Open = func(id string) (func() (replay.Engine, error), error) {
 			return set.Folder.beside(id, s.Engine.Serving().Model(), cfg)

@@ -62,20 +62,20 @@ func terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*
 	}
 }
 
-// AsWritten returns the settings with which a ledger goes on: those given, but one that 1.0.0 began keeps its rules of
+// AsWritten returns the settings with which a ledger goes on behind its newest record: those given, but one that 1.0.0 began keeps its rules of
 // reading events, its clock of --keep and its sets. An epoch that begins for another reason, with rebase, has those of this program.
 func AsWritten(
-	ctx context.Context, c *kafka.Client, p flags.Process, names topics.Names, cfg pipeline.Config, rebase bool, models ...*model.Model,
+	ctx context.Context, c *kafka.Client, p flags.Process, names topics.Names, newest *ledger.Record, cfg pipeline.Config, rebase bool,
+	models ...*model.Model,
 ) (pipeline.Config, error) {
-	newest, err := ledger.Newest(ctx, c, names.LedgerAt())
 	first := cfg
 	first.Reading.First, first.Keep.Median = true, false
 	if first.Coverage.Per == parts.PerFloor {
 		first.Coverage.Per = parts.PerNone
 	}
 	then := terms(p, names, first, models...)
-	if newest == nil || err != nil || newest.Settings == cfg.Effective(models...).Settings().Hash() {
-		return cfg, err
+	if newest == nil || newest.Settings == cfg.Effective(models...).Settings().Hash() {
+		return cfg, nil
 	}
 	r := replay.NewStretch(c, &then.Terms)
 	if err := r.Read(ctx, &newest.Terms); err != nil {

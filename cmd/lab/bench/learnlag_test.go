@@ -37,6 +37,11 @@ func BenchmarkLearnLag(b *testing.B) {
 	at0 := all[0].typical()
 	b.ReportMetric(1e9/at0.wall, "arrivals/s")
 	b.ReportMetric(at0.cpu(), "ns/arrival")
+	for stage, took := range map[string]float64{
+		"enter": at0.enter, "serve": at0.serve, "serve-beside": at0.half, "learn": at0.others - at0.enter, "learn-beside": at0.learning,
+	} {
+		b.ReportMetric(took, stage+"-ns")
+	}
 	for i, lag := range lags {
 		t := all[1+i].typical()
 		for name, value := range map[string]float64{
@@ -63,6 +68,7 @@ type lagging struct {
 type window struct {
 	wall           float64
 	serve, others  float64 // CPU time of the engine's thread: in Serve, and in Enter and Learn
+	enter          float64 // CPU time of Enter alone
 	half, learning float64 // CPU time of the other: in Serve, and learning
 }
 
@@ -127,12 +133,13 @@ func (l *lagging) step() {
 		l.engine.Recycle(l.last)
 	}
 	l.last = out
+	learned := cpuTime()
 	l.engine.Enter(l.next)
 	entered := cpuTime()
 	l.running.Wait()
 	took := window{
 		wall:  float64(time.Since(began).Nanoseconds()) / l.per,
-		serve: float64(served-begun) / l.per, others: float64(entered-served) / l.per,
+		serve: float64(served-begun) / l.per, others: float64(entered-served) / l.per, enter: float64(entered-learned) / l.per,
 	}
 	if last := len(l.jobs) - 1; last >= 0 {
 		took.learning = float64(l.jobs[last]) / l.per
@@ -157,6 +164,7 @@ func (l *lagging) typical() window {
 	return window{
 		wall:  quantile(0.1, func(w window) float64 { return w.wall }),
 		serve: quantile(0.5, func(w window) float64 { return w.serve }), others: quantile(0.5, func(w window) float64 { return w.others }),
-		half: quantile(0.5, func(w window) float64 { return w.half }), learning: quantile(0.5, func(w window) float64 { return w.learning }),
+		enter: quantile(0.5, func(w window) float64 { return w.enter }),
+		half:  quantile(0.5, func(w window) float64 { return w.half }), learning: quantile(0.5, func(w window) float64 { return w.learning }),
 	}
 }

@@ -39,7 +39,8 @@ func trained(t testing.TB) (*model.Model, *sender.Stream) {
 	m, err := holdout.Train(t.Context(), set.Training(), model.Config{
 		Encoder: gnn.KindSAGE, Hidden: []int{64}, Epochs: 100, Samples: 10, LearningRate: .01, WeightDecay: .0005, Dropout: .5,
 		Seed: reasonsOn.Seed, Pool: true,
-	}, nil)
+	}, nil, nil)
+
 	must(t, err)
 	return m, set.Stream()
 }

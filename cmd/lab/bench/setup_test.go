@@ -12,6 +12,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -56,7 +57,7 @@ func onBroker(t testing.TB, pooled bool) *setup {
 	s.model, err = s.w.Model()
 	must(t, err)
 	s.engine = func() (replay.Engine, error) {
-		e, err := pipeline.New(s.model, pipeline.Config{Local: pipeline.Local{Workers: *workers, Reserve: 2 * *events}})
+		e, err := pipeline.New(s.model, pipeline.Config{Local: pipeline.Local{Workers: *workers, Reserve: 2 * *events, Run: flags.Beside}})
 		return &recycling{Engine: e}, err
 	}
 	return s

@@ -33,6 +33,19 @@ func sorted(results []Result) []Result {
 	return results
 }
 
+// TestKeyIsOfContent: results of a data set are not taken for those of one of the same size with another number in it.
+func TestKeyIsOfContent(t *testing.T) {
+	d := easy()
+	key := Of(d, dataset.Cut{Share: .5}).Key
+	if again := Of(easy(), dataset.Cut{Share: .5}).Key; again != key {
+		t.Errorf("the key is %q, then %q", key, again)
+	}
+	d.Features[149].Dense[3]++
+	if Of(d, dataset.Cut{Share: .5}).Key == key {
+		t.Errorf("another number has the same key, %q", key)
+	}
+}
+
 // TestSameResults: a result depends on neither the number of goroutines nor the other
 // systems of the plan, it is the same after JSON, and a job that has a result of the same
 // settings is not run again. So a table can be completed in several runs.

@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"testing"
-
-	"gonum.org/v1/gonum/mat"
 )
 
 // TestSimple: on the easy graph the baselines without an encoder are far better than
@@ -52,41 +50,6 @@ func TestSimpleLearnsAfterwards(t *testing.T) {
 		}
 		if slices.Equal(own, before) {
 			t.Errorf("%s: the labels of step %d change nothing at step %d", name, last-1, last)
-		}
-	}
-}
-
-// TestOnlineLogistic: after some steps the weights are those of one plain step of gradient
-// descent for each label, in the order in which labels came.
-func TestOnlineLogistic(t *testing.T) {
-	tr, stream := ready(t, easySource(), quick(), 1)
-	o := newOnlineLogistic(tr, stream)
-	o.learn(stream.targets(0))
-	o.learn(stream.targets(1))
-	if o.rate < .03 || o.rate > 3 {
-		t.Errorf("rate %v, want one inside the list: standardised features", o.rate)
-	}
-	dim := len(stream.x[0].Dense)
-	w := mat.NewDense(dim+1, 3, nil)
-	for v := range stream.steps[1].nodes {
-		x := mat.NewVecDense(dim+1, nil)
-		x.SetVec(dim, 1)
-		for j, value := range stream.x[v].Dense {
-			x.SetVec(j, float64(value))
-		}
-		var a mat.VecDense
-		a.MulVec(w.T(), x)
-		p := slices.Clone(a.RawVector().Data)
-		sum := math.Exp(p[0]) + math.Exp(p[1]) + math.Exp(p[2])
-		for c := range p {
-			p[c] = math.Exp(p[c]) / sum
-		}
-		p[stream.labels[v]]--
-		w.RankOne(w, -o.rate, x, mat.NewVecDense(3, p))
-	}
-	for i, got := range o.weights {
-		if want := w.At(i/3, i%3); math.Abs(got-want) > 1e-9 {
-			t.Fatalf("weight %d is %v, want %v", i, got, want)
 		}
 	}
 }

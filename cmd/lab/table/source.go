@@ -2,6 +2,8 @@ package table
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -36,12 +38,14 @@ func Of(d *dataset.Dataset, own dataset.Cut) Source {
 		encoded, err := d.Encoded(s.Train)
 		return encoded, s, err
 	}
-	key := fmt.Sprintf("%s: %d nodes, %d edges", d.Name, len(d.Features), len(d.Edges))
+	content := sha256.New()
+	declared, _ := json.Marshal(d.Keys)
+	for _, part := range []any{declared, d.Features, d.Table, d.Labels, d.Edges, d.Marks, d.Time, d.LabelTime, d.Graphs} {
+		fmt.Fprintln(content, part)
+	}
+	key := fmt.Sprintf("%s: %x", d.Name, content.Sum(nil))
 	if _, s, err := open(dataset.Cut{}); err == nil { // or else every job fails with the error
 		key += ", " + s.How
-	}
-	if d.LabelTime != nil {
-		key += ", label times"
 	}
 	given := own.Share == 0 && own.Until == nil && d.Given != nil && d.Given.InOrder
 	return Source{Name: d.Name, Key: key, Ordered: d.Time != nil || given, Open: open}

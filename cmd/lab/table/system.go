@@ -41,8 +41,6 @@ func newSystem(name string, tr *trainer, stream *replay, protocol string) (syste
 		return newOnline(tr, stream, protocol, tr.settings.Update)
 	case "logistic":
 		return newLogistic(tr, stream, protocol)
-	case "online-logistic":
-		return newOnlineLogistic(tr, stream), nil
 	case "label-propagation":
 		return newPropagation(tr, stream, protocol), nil
 	}

@@ -34,7 +34,7 @@ var Systems = []string{
 // simple are baselines without an encoder, which the paper does not have and a user would
 // try first. They learn from the warm-up's labels and then from the stream's, as the pool
 // does.
-var simple = []string{"logistic", "online-logistic", "label-propagation"}
+var simple = []string{"logistic", "label-propagation"}
 
 // Known are all systems: those of Table I, simple baselines, the pool of heads that the
 // program serves by default, the pool's ablations, and pools that know or count the rates of labels.

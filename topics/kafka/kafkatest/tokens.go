@@ -25,7 +25,8 @@ func Tokens(t *testing.T, session time.Duration, test func(t *testing.T, k *Kafk
 		t.Parallel()
 		test(t, &Kafka{Addrs: []string{launch(t, tool, nil, "SASL_PLAINTEXT",
 			"connections.max.reauth.ms="+reauth, "sasl.enabled.mechanisms=OAUTHBEARER",
-			`listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";`,
+			`listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config=`+
+				`org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";`,
 		)}})
 		return
 	}

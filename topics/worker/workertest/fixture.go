@@ -421,7 +421,7 @@ func (f *Fixture) Copied(dir string) string {
 // new session only after that.
 func (f *Fixture) Fence() {
 	f.T.Helper()
-	if _, err := f.Client.NewProducer(f.T.Context(), kafka.ProducerConfig{TransactionalID: f.Names.Ledger}); err != nil {
+	if _, err := f.Client.NewProducer(f.T.Context(), kafka.ProducerConfig{TransactionalID: f.Names.Own()}); err != nil {
 		f.T.Fatal(err)
 	}
 }

@@ -37,7 +37,7 @@ def send(
     labels: columns node and class; optionally time.
     model: that of the workers. One without a schema takes features as a list in the order of the columns; without model,
         and for all others, they go by name.
-    flags: those of the command: create_topics=1, rate=100, tls_ca="ca.pem"."""
+    flags: those of the command: create_topics=1, rate=100, cell_by="tenant", tls_ca="ca.pem"."""
     vector = model is not None and "schema" not in model.inspect()
     lines = [json.dumps(e) + "\n" for e in events(nodes, edges, labels, vector)]
     with tempfile.TemporaryDirectory(prefix="gvbll-") as folder:

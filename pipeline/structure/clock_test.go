@@ -1,14 +1,18 @@
-package pipeline_test
+package structure_test
 
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn"
-	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/gnn/snapshot/snapshottest"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/pipeline/structure"
 )
@@ -19,22 +23,63 @@ const (
 	day    = 24 * 60 * minute
 )
 
-// clocked is an engine that keeps nodes and edges for a time, with the true time of each node's last event.
+// clocked is a graph that keeps nodes and edges for a time, with the true time of each node's last event.
 type clocked struct {
-	t      *testing.T
-	engine *pipelinetest.Engine
-	named  map[event.ID]int64
-	next   int64
-	now    int64 // true
-	left   int
+	t     *testing.T
+	model *model.Model
+	keep  structure.Keep
+	nodes *structure.Nodes
+	graph *gnn.Graph
+	named map[event.ID]int64
+	next  int64
+	now   int64 // true
+	left  int
 }
 
+// nobody waits for a label.
+type nobody struct{}
+
+func (nobody) Waits(int32) bool { return false }
+func (nobody) Drop(int32)       {}
+
 func newClocked(t *testing.T, k structure.Keep) *clocked {
-	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 49)), gnn.KindSAGE, 1)
-	return &clocked{
-		t: t, engine: pipelinetest.NewEngine(t, m, pipeline.Config{Keep: k, Local: pipeline.Local{Unwatched: true}}),
+	c := &clocked{
+		t: t, model: pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 49)), gnn.KindSAGE, 1), keep: k,
 		named: make(map[event.ID]int64), now: 1_700_000_000_000,
 	}
+	c.empty()
+	return c
+}
+
+// empty has the graph begin.
+func (c *clocked) empty() {
+	c.graph = gnn.NewGraph(c.model.Encoder)
+	c.nodes = structure.New(structure.Config{
+		Encoder: c.model.Encoder, Normalizer: c.model.Normalizer, Classes: len(c.model.Classes), WaitingEdges: 1000, Keep: c.keep,
+	}, c.graph, nobody{})
+}
+
+func (c *clocked) state(s *snapshot.Schema) {
+	c.graph.State(s)
+	c.nodes.State(s)
+	c.nodes.WaitingState(s)
+}
+
+// bytes returns the saved state.
+func (c *clocked) bytes() []byte {
+	c.t.Helper()
+	saving := snapshot.Saving()
+	c.state(saving)
+	defer saving.Release()
+	stream, err := safetensors.NewStream(nil, saving.Parts())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	b, err := io.ReadAll(stream)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return b
 }
 
 // node returns a new node, with an edge to the one before, by a clock that is so far ahead.
@@ -44,30 +89,29 @@ func (c *clocked) node(ahead int64) event.Node {
 	c.named[id] = c.now
 	at := max(c.now+ahead, 1)
 	return event.Node{
-		Origin: &event.Origin{Time: at}, ID: id, Dense: make([]float32, c.engine.Model().Encoder.In()), Context: true, Time: at,
+		Origin: &event.Origin{Time: at}, ID: id, Dense: make([]float32, c.model.Encoder.In()), Context: true, Time: at,
 		Neighbours: []event.ID{{Num: c.next - 1}},
 	}
 }
 
-// step steps a window. Whatever leaves must have been named a keep ago, by the true time.
+// step enters a window. Whatever leaves must have been named a keep ago, by the true time.
 func (c *clocked) step(keep structure.Keep, nodes ...event.Node) *event.Outcome {
 	c.t.Helper()
-	w := &event.Window{Number: c.engine.Next(), Nodes: nodes}
-	c.engine.Enter(w)
-	for _, n := range c.engine.Overdue() {
+	out := new(event.Outcome)
+	c.nodes.Enter(nodes, out)
+	for _, n := range c.nodes.Overdue() {
 		if age := c.now - c.named[n.ID]; n.Departed && age <= keep.Nodes {
-			c.t.Fatalf("window %d: node %v leaves after %d s", w.Number, n.ID, age/1000)
+			c.t.Fatalf("node %v leaves after %d s", n.ID, age/1000)
 		} else if n.Departed {
 			c.left++
 		}
 		for _, e := range n.Edges {
 			if age := c.now - c.named[e.Source]; age <= keep.Edges {
-				c.t.Fatalf("window %d: the edge of %v and %v leaves after %d s", w.Number, e.Source, e.Target, age/1000)
+				c.t.Fatalf("the edge of %v and %v leaves after %d s", e.Source, e.Target, age/1000)
 			}
 		}
 	}
-	c.engine.Serve()
-	return c.engine.Learn()
+	return out
 }
 
 // TestOneClockIsNotBelieved: 100 records of one producer whose clock is 55 minutes ahead, and 52 of one that is a century
@@ -84,7 +128,7 @@ func TestOneClockIsNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newClocked(t, c.keep)
-			send := func(n int) (out *event.Outcome) {
+			send := func(n int) (out *event.Outcome, left int) {
 				for range n / 10 {
 					var nodes []event.Node
 					for range 10 {
@@ -93,14 +137,14 @@ func TestOneClockIsNotBelieved(t *testing.T) {
 					}
 					out = g.step(c.keep, nodes...)
 				}
-				return out
+				return out, g.nodes.Len()
 			}
-			before := send(2100).Figures.Int(event.GraphNodes)
+			_, before := send(2100)
 			for range c.wrong {
 				g.step(c.keep, g.node(c.ahead))
 			}
-			after := send(20)
-			if n := after.Figures.Int(event.GraphNodes); n < before-40 {
+			after, n := send(20)
+			if n < before-40 {
 				t.Errorf("%d nodes of %d are left", n, before)
 			}
 			if ahead := int64(1000*after.Figures.Of(event.KeepWatermark)) - g.now; ahead > 0 {
@@ -149,13 +193,10 @@ func TestNoThirdMovesTheClock(t *testing.T) {
 				rng.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 				g.step(keep, nodes...)
 				if rng.IntN(100) == 0 {
-					file := pipelinetest.SnapshotOf(t, g.engine, nil)
-					restored, _, err := pipelinetest.Restore(g.engine.Model(), g.engine.Config(), file)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if g.engine = restored; !bytes.Equal(pipelinetest.SnapshotOf(t, restored, nil), file) {
-						t.Fatal("the restored engine is saved as other bytes")
+					saved, old := g.bytes(), *g
+					g.empty()
+					if err := snapshottest.Copy(t, old.state, g.state); err != nil || !bytes.Equal(g.bytes(), saved) {
+						t.Fatalf("the restored graph is saved as other bytes (%v)", err)
 					}
 				}
 			}
@@ -194,10 +235,10 @@ func TestClockIsBounded(t *testing.T) {
 		}
 		g.step(structure.Keep{}, nodes...)
 		if i%500 == 0 || i%1000 < 20 && i%5 == 0 {
-			most = max(most, len(pipelinetest.SnapshotOf(t, g.engine, nil)))
+			most = max(most, len(g.bytes()))
 		}
 	}
-	if most > 120_000 {
-		t.Errorf("a snapshot of one node has %d bytes", most)
+	if most > 20_000 {
+		t.Errorf("the state of one node has %d bytes", most)
 	}
 }
