@@ -349,12 +349,14 @@ func Find(ctx context.Context, s Store, name Name) (*Base, error) {
 // Useless reports whether an error of Find says that the base is missing or damaged: trying again is of no use.
 func Useless(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) }
 
-// again calls f up to three times until it succeeds: what it gets may be damaged or cut on the way. A store that
-// does not answer was asked several times.
+// again calls f up to three times until it succeeds, since what it gets may be damaged on the way, and up to eight times where it is
+// cut: of a hundred parts by a line that cuts one answer in ten, three tries would fail one fetch in ten. A store that does not answer
+// was asked several times.
 func again(f func() error) (err error) {
-	for range 3 {
+	for try := range 8 {
 		var silent net.Error
-		if err = f(); err == nil || errors.Is(err, fs.ErrNotExist) || errors.As(err, &silent) && silent.Timeout() {
+		if err = f(); err == nil || errors.Is(err, fs.ErrNotExist) || errors.As(err, &silent) && silent.Timeout() ||
+			try >= 2 && !errors.Is(err, io.ErrUnexpectedEOF) {
 			break
 		}
 	}

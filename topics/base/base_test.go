@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -233,7 +234,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestAlteredOnTheWay: what is damaged once, on its way from the store, is read again.
+// TestAlteredOnTheWay: what is damaged once, on its way from the store, is read again, and what is cut seven times.
 func TestAlteredOnTheWay(t *testing.T) {
 	file := random(rand.New(rand.NewPCG(5, 6)), 100_000)
 	s := memory{}
@@ -243,6 +244,23 @@ func TestAlteredOnTheWay(t *testing.T) {
 			t.Fatal("not read again:", err)
 		}
 	}
+	if got, err := read(t, &cutting{memory: s}, name); err != nil || !bytes.Equal(got, file) {
+		t.Fatal("not read again:", err)
+	}
+}
+
+// cutting is a store that answers a request whole after seven that are cut.
+type cutting struct {
+	memory
+	answers int
+}
+
+func (c *cutting) Get(ctx context.Context, name string, most int64) ([]byte, error) {
+	b, err := c.memory.Get(ctx, name, most)
+	if c.answers++; c.answers%8 != 0 {
+		return b[:len(b)/2], &base.AwayError{Err: fmt.Errorf("memory: %w", io.ErrUnexpectedEOF)}
+	}
+	return b, err
 }
 
 // altering is a store that alters a byte of one answer.
