@@ -202,9 +202,9 @@ const drawsPerAlarm = 10
 func (m *MMD) fit() base {
 	n, width := len(m.reference), m.cfg.Features
 	b := base{mean: make([]float64, width), scale: m.inverseMedian()}
-	stride := (width + 7) / 8 * 8 // see double.Sparse
+	stride := (width + 7) / 8 * 8 // see double.Row
 	features, total := make([]float64, n*stride), b.mean
-	order, ones := make([]int32, n), slices.Repeat([]float64{1}, m.cfg.Block)
+	order, ones := make([]int32, n), slices.Repeat([]float32{1}, m.cfg.Block)
 	for i, x := range m.reference {
 		order[i] = int32(i)
 		row := features[i*stride : i*stride+width]
@@ -217,12 +217,14 @@ func (m *MMD) fit() base {
 	var far [drawsPerAlarm]float64
 	draws := rand.New(rand.NewPCG(m.cfg.Seed, thresholdStream))
 	sum, rest := make([]float64, stride), make([]float64, width)
+	var block double.Row
 	for range int(math.Ceil(drawsPerAlarm / m.cfg.FalseAlarms)) {
 		for i := range m.cfg.Block {
 			j := i + draws.IntN(n-i)
 			order[i], order[j] = order[j], order[i]
 		}
-		block := double.Sparse{Start: []int{0, m.cfg.Block}, Column: order[:m.cfg.Block], Value: ones}
+		block.Reset()
+		block.AppendScaled(0, order[:m.cfg.Block], ones, 1)
 		block.Product(sum, features, stride)
 		for k := range rest {
 			rest[k] = total[k] - sum[k]

@@ -26,24 +26,19 @@ type ascent struct {
 	visited     digest  // of what it changed
 	moved       float64 // the largest step of a sweep
 
-	at               chances // scratch: p
-	log, said, delta []float64
-	zeros            []float64 // stride
-	unused           []float64 // columns × stride: always 0
+	at         chances   // scratch: p
+	log, delta []float64 // 2 × strengths × stride: log p, log q; and strengths × stride
 }
 
 func newAscent(weights *fittedWeights, rows *reservoir) *ascent {
-	a := &ascent{weights: weights, rows: rows}
-	for _, x := range []*[]float64{&a.log, &a.said, &a.delta, &a.zeros} {
-		*x = make([]float64, weights.stride)
-	}
-	return a
+	lanes := weights.n * weights.stride
+	return &ascent{weights: weights, rows: rows, log: make([]float64, 2*lanes), delta: make([]float64, lanes)}
 }
 
 // add visits a row that is new: one that is learned already has the term 0.
 func (a *ascent) add(r *kept, class int, logRates []float64) {
 	r.said = make([]float64, a.weights.n*a.weights.classes)
-	for k := range a.weights.w {
+	for k := range a.weights.n {
 		r.said[k*a.weights.classes+class] = 1
 	}
 	a.visit(r, class, logRates)
@@ -63,41 +58,40 @@ func (a *ascent) remove(r *kept, class int) { a.change(r, class, -1) }
 // change adds a row's own term to the weights, times by: -1 where it goes.
 func (a *ascent) change(r *kept, class int, by float64) {
 	w := a.weights
-	for k := range w.w {
+	for k := range w.n {
 		inverse := w.inverse(k)
 		for c, x := range r.said[k*w.classes : (k+1)*w.classes] {
 			y := 0.0
 			if c == class {
 				y = 1
 			}
-			a.delta[c] = by * float64(inverse*float64(r.weight*(y-x)))
+			a.delta[k*w.stride+c] = by * float64(inverse*float64(r.weight*(y-x)))
 		}
-		a.move(&r.phi, k)
 	}
+	a.move(&r.phi)
 }
 
 // visit moves q of a row, of a class and with the weight that its class has, towards p, for all strengths.
 func (a *ascent) visit(r *kept, class int, logRates []float64) {
 	weight, w := a.rows.weight(class), a.weights
-	for k := range w.w {
+	all := a.at.logits(w, &r.phi, 0, w.n, logRates)
+	a.at.softmax(w.classes, w.n)
+	for k := range w.n {
+		for c, x := range r.said[k*w.classes : (k+1)*w.classes] {
+			at := k*w.stride + c
+			a.log[at], a.log[len(all)+at] = max(all[at], leastChance), max(x, leastChance)
+		}
+	}
+	double.Logarithms(a.log)
+	for k := range w.n {
 		inverse := w.inverse(k)
-		q := r.said[k*w.classes : (k+1)*w.classes]
-		p := a.at.logits(w, &r.phi, k)
-		a.spent += len(r.column) * w.stride
-		for c, o := range logRates {
-			p[c] += o
-		}
-		a.at.softmax(w.classes)
+		q, at := r.said[k*w.classes:(k+1)*w.classes], k*w.stride
+		p, logP, logQ, delta := all[at:at+len(q)], a.log[at:at+len(q)], a.log[len(all)+at:][:len(q)], a.delta[at:at+len(q)]
 		var apart, divergence float64 // |p-q|² and KL(q‖p)
-		for c, x := range q {
-			a.log[c], a.said[c] = max(p[c], leastChance), max(x, leastChance)
-		}
-		double.Logarithms(a.log[:w.classes])
-		double.Logarithms(a.said[:w.classes])
 		for c, x := range q {
 			d := p[c] - x
 			apart += float64(d * d)
-			divergence += float64(x * (a.said[c] - a.log[c]))
+			divergence += float64(x * (logQ[c] - logP[c]))
 		}
 		t := 0.0
 		if apart > 0 {
@@ -105,32 +99,32 @@ func (a *ascent) visit(r *kept, class int, logRates []float64) {
 		}
 		t = max(t, 0)
 		a.moved = max(a.moved, float64(t*t)*apart)
+		own := q[class]
 		for c, x := range q {
-			next := x + float64(t*(p[c]-x))
-			y := 0.0
-			if c == class {
-				y = 1
-			}
-			a.delta[c] = inverse * (float64(weight*(y-next)) - float64(r.weight*(y-x)))
-			q[c] = next
+			q[c] = x + float64(t*(p[c]-x))
+			delta[c] = inverse * (float64(weight*-q[c]) - float64(r.weight*-x))
 		}
-		a.move(&r.phi, k)
+		delta[class] = inverse * (float64(weight*(1-q[class])) - float64(r.weight*(1-own)))
 		a.visited.floats(q)
 	}
+	a.spent += a.cost(&r.phi) / 2
+	a.move(&r.phi)
 	r.weight = weight
 }
 
 // leastChance bounds probabilities in logarithms.
 const leastChance = 1e-300
 
-// move adds φ δᵀ to the weights of a strength. The kernel would add |φ| times something to unused, too.
-func (a *ascent) move(x *phi, k int) {
-	if a.unused == nil {
-		a.unused = make([]float64, a.weights.columns*a.weights.stride)
-	}
-	m := x.matrix()
-	m.AddTransposed(a.weights.w[k], a.unused, a.delta, a.zeros, a.weights.stride)
-	a.spent += 2 * len(x.column) * a.weights.stride
+// move adds φ δᵀ to the weights.
+func (a *ascent) move(x *phi) {
+	x.AddTo(a.weights.w, a.delta, len(a.delta))
+	a.spent += a.cost(x)
+}
+
+// cost returns what labels pay for a move: twice the multiply-adds of a product.
+func (a *ascent) cost(x *phi) int {
+	column, _ := x.Entries()
+	return 2 * len(column) * len(a.delta)
 }
 
 // train sweeps over the rows until q hardly moves.

@@ -36,6 +36,13 @@ const classLanes = 8
 // strideOf returns classes rounded up to whole registers.
 func strideOf(classes int) int { return (classes + classLanes - 1) / classLanes * classLanes }
 
+// copyLanes copies the numbers of a column: a call of copy takes longer.
+func copyLanes(to, from []float64) {
+	for c := 0; c < len(to); c += classLanes {
+		*(*[classLanes]float64)(to[c:]) = *(*[classLanes]float64)(from[c:])
+	}
+}
+
 // columnSet is a set of columns of a head. It remembers the order in which they were
 // added.
 type columnSet struct {
@@ -63,23 +70,19 @@ func (s *columnSet) clear() {
 
 // sparseMatrix is a designMatrix in compressed sparse rows.
 type sparseMatrix struct {
-	rows   double.Sparse // columns numbered as in Φ
+	rows   double.Sparse // columns numbered as in Φ once it is finished
 	sums   []float64     // a
 	column []int32       // the head's column of each column of Φ
-	number []int32       // inverse of column: 1 + the number in Φ, or 0 if absent
+	number []int32       // scratch
 	buffer entries
 }
 
 // newSparseMatrix returns an empty matrix for a head of that many columns.
 func newSparseMatrix(columns int) *sparseMatrix { return &sparseMatrix{number: make([]int32, columns)} }
 
-// reset removes all rows.
+// reset removes all rows. The caller then appends rows in the head's columns, and ends with finish.
 func (s *sparseMatrix) reset() {
-	for _, j := range s.column {
-		s.number[j] = 0
-	}
-	r := &s.rows
-	r.Start, r.Column, r.Value = append(r.Start[:0], 0), r.Column[:0], r.Value[:0]
+	s.rows.Reset()
 	s.sums, s.column = s.sums[:0], s.column[:0]
 }
 
@@ -87,44 +90,21 @@ func (s *sparseMatrix) reset() {
 // the head's columns from offset on.
 func (s *sparseMatrix) appendUnit(f *Features, i, d, offset int) {
 	index, value, by := f.unit(i, d, &s.buffer)
-	for k, j := range index {
-		s.append(j+int32(offset), float64(value[k])*by)
-	}
+	s.rows.AppendScaled(offset, index, value, by)
 }
 
-// appendColumns appends those of x that are not 0 to the unfinished row, in the head's
-// columns from offset on.
-func (s *sparseMatrix) appendColumns(x []float64, offset int) {
-	for k, v := range x {
-		if v != 0 {
-			s.append(int32(offset+k), v)
-		}
-	}
-}
+// finish numbers the columns.
+func (s *sparseMatrix) finish() { s.column = s.rows.Compact(s.number, s.column) }
 
-// append appends x in the head's column j to the unfinished row.
-func (s *sparseMatrix) append(j int32, x float64) {
-	if s.number[j] == 0 {
-		s.column = append(s.column, j)
-		s.number[j] = int32(len(s.column))
-	}
-	s.rows.Column = append(s.rows.Column, s.number[j]-1)
-	s.rows.Value = append(s.rows.Value, x)
-}
-
-// endRow finishes the row.
-func (s *sparseMatrix) endRow() {
-	var sum float64
-	for _, x := range s.rows.Value[s.rows.Start[s.rows.Len()]:] {
-		sum += math.Abs(x)
-	}
-	s.sums = append(s.sums, sum)
-	s.rows.Start = append(s.rows.Start, len(s.rows.Value))
-}
-
-func (s *sparseMatrix) size() (rows, columns int) { return len(s.sums), len(s.column) }
+func (s *sparseMatrix) size() (rows, columns int) { return s.rows.Len(), len(s.column) }
 func (s *sparseMatrix) columns() []int32          { return s.column }
-func (s *sparseMatrix) absoluteSums() []float64   { return s.sums }
+
+func (s *sparseMatrix) absoluteSums() []float64 {
+	if len(s.sums) == 0 {
+		s.sums = s.rows.AbsoluteSums(s.sums)
+	}
+	return s.sums
+}
 
 func (s *sparseMatrix) logits(dst, m []float64, stride int) { s.rows.Product(dst, m, stride) }
 

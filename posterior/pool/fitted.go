@@ -31,6 +31,7 @@ type fitted struct {
 	version uint64
 	changed digest  // of what the last learn changed
 	at      chances // scratch
+	loaded  []phi   // scratch: the rows of a batch
 }
 
 // solver brings the weights of a fitted head to the optimum of its rows, as far as labels pay for it: by Newton's
@@ -55,10 +56,10 @@ type solver interface {
 type fittedWeights struct {
 	strengths                []float64 // all, of which some are fitted
 	columns, classes, stride int
-	w                        [][]float64 // by strength from the first that is fitted, columns × stride
-	first, n                 int         // strengths that are fitted
-	offset                   []float64   // log π, stride; 0 beyond the classes
-	best                     int         // the strength that serves
+	w                        []float64 // columns × strengths from the first that is fitted × stride
+	first, n                 int       // strengths that are fitted
+	offset                   []float64 // log π, stride; 0 beyond the classes
+	best                     int       // the strength that serves
 }
 
 func newFitted(cfg Fitted, shape Shape) *fitted {
@@ -86,10 +87,7 @@ func (f *fitted) fitAbout(about int) {
 // fitFrom begins anew, with n strengths from first on.
 func (f *fitted) fitFrom(first, n int) {
 	w := f.weights
-	w.first, w.n, w.w = first, n, make([][]float64, n)
-	for k := range w.w {
-		w.w[k] = make([]float64, w.columns*w.stride)
-	}
+	w.first, w.n, w.w = first, n, make([]float64, w.columns*n*w.stride)
 	*f.rows = newReservoir(f.cfg.Rows, f.classes)
 	if f.cfg.isNewton(f.phi.shape) {
 		f.solver = newNewton(w, f.rows)
@@ -102,6 +100,9 @@ func (w *fittedWeights) strength(k int) float64 { return w.strengths[w.first+k] 
 
 // inverse returns 1/s of weights k.
 func (w *fittedWeights) inverse(k int) float64 { return 1 / w.strength(k) }
+
+// of returns those of column j with strength k.
+func (w *fittedWeights) of(j, k int) []float64 { return w.w[(j*w.n+k)*w.stride:][:w.classes] }
 
 // serving returns which weights serve.
 func (w *fittedWeights) serving() int { return w.best - w.first }
@@ -124,47 +125,56 @@ func standsFor(class int, logRates []float64) float64 {
 
 // chances are scratch memory of the probabilities of one row.
 type chances struct {
-	p       []float64 // stride
+	p       []float64 // strengths × stride
 	scratch softmaxScratch
 }
 
-// logits sets p to φᵀW + log π of a strength, and returns it.
-func (s *chances) logits(w *fittedWeights, x *phi, k int) []float64 {
-	s.p = kernel.Resize(s.p, w.stride)
-	m := x.matrix()
-	m.Product(s.p, w.w[k], w.stride)
-	for c, o := range w.offset {
-		s.p[c] += o
+// logits sets p to φᵀW + log π + logRates of n strengths from k on, and returns it.
+func (s *chances) logits(w *fittedWeights, x *phi, k, n int, logRates []float64) []float64 {
+	s.p = kernel.Resize(s.p, n*w.stride)
+	x.Product(s.p, w.w[k*w.stride:], w.n*w.stride)
+	for at := 0; at < len(s.p); at += w.stride {
+		p := s.p[at : at+w.stride]
+		for c, o := range w.offset {
+			p[c] += o
+		}
+		for c, o := range logRates {
+			p[c] += o
+		}
 	}
 	return s.p
 }
 
-// softmax replaces p by its softmax, and returns the log of the sum of exponentials.
-func (s *chances) softmax(classes int) (logSum float64) {
-	s.scratch.exponentials(s.p, 1, classes, len(s.p))
-	by := 1 / s.scratch.total[0]
-	for c := range s.p {
-		s.p[c] *= by
+// softmax replaces p of n strengths by its softmax.
+func (s *chances) softmax(classes, n int) {
+	stride := len(s.p) / n
+	s.scratch.exponentials(s.p, n, classes, stride)
+	for k, total := range s.scratch.total {
+		by := 1 / total
+		for c := range s.p[k*stride : (k+1)*stride] {
+			s.p[k*stride+c] *= by
+		}
 	}
-	return s.scratch.most[0] + double.Log(s.scratch.total[0])
 }
 
 func (f *fitted) predict(rows *Rows, logp []float64) {
 	for i := range rows.N {
 		f.phi.load(rows, i)
-		copy(logp[i*f.classes:(i+1)*f.classes], f.at.logits(f.weights, &f.phi.row, f.weights.serving()))
+		copy(logp[i*f.classes:(i+1)*f.classes], f.at.logits(f.weights, &f.phi.row, f.weights.serving(), 1, nil))
 	}
 }
 
 // tally adds the log likelihoods of the label of the loaded row to the scores of all strengths.
 func (f *fitted) tally(label int32, logRates []float64) {
-	for k := range f.weights.w {
-		p := f.at.logits(f.weights, &f.phi.row, k)
-		for c, r := range logRates {
-			p[c] += r
-		}
-		at := p[label]
-		f.score[f.weights.first+k] += at - f.at.softmax(f.classes)
+	w := f.weights
+	p, said := f.at.logits(w, &f.phi.row, 0, w.n, logRates), &f.at.scratch
+	var at [maxStrengths]float64
+	for k := range w.n {
+		at[k] = p[k*w.stride+int(label)]
+	}
+	said.exponentials(p, w.n, w.classes, w.stride)
+	for k := range w.n {
+		f.score[w.first+k] += at[k] - (said.most[k] + double.Log(said.total[k]))
 	}
 }
 
@@ -291,13 +301,17 @@ func (f *fitted) learn(b *Batch, _ float64) posterior.Report {
 			f.remove(int(y), at.row)
 		}
 	}
+	for len(f.loaded) < b.N {
+		f.loaded = append(f.loaded, phi{})
+	}
 	for i, y := range b.Labels {
 		f.phi.load(&b.Rows, i)
 		f.tally(y, b.LogRates)
+		f.loaded[i], f.phi.row = f.phi.row, f.loaded[i]
 	}
 	f.choose()
 	for i, y := range b.Labels {
-		f.phi.load(&b.Rows, i)
+		f.loaded[i], f.phi.row = f.phi.row, f.loaded[i]
 		f.mass[y] += standsFor(int(y), b.LogRates)
 		f.insert(int64(nodeOf(b.Nodes, i)), int(y), b.LogRates)
 	}
@@ -351,7 +365,7 @@ func (f *fitted) state(s *words.Stream) {
 	s.Floats(f.score)
 	s.Floats(f.phi.degree)
 	s.Counts(f.mass)
-	for k := range f.weights.w {
+	for k := range f.weights.n {
 		if k != f.weights.serving() {
 			f.weights.each(k, s.Floats)
 		}
@@ -362,16 +376,16 @@ func (f *fitted) state(s *words.Stream) {
 
 // each visits the weights of strength k.
 func (w *fittedWeights) each(k int, visit func([]float64)) {
-	for at := 0; at < len(w.w[k]); at += w.stride {
-		visit(w.w[k][at : at+w.classes])
+	for j := range w.columns {
+		visit(w.of(j, k))
 	}
 }
 
 // serve declares the weights that serve.
 func (w *fittedWeights) serve(s *words.Stream) {
 	first, best := w.first, w.serving()
-	s.Below(&first, len(w.strengths)-len(w.w)+1, "a strength")
-	if s.Below(&best, len(w.w), "a strength"); s.Err != nil {
+	s.Below(&first, len(w.strengths)-w.n+1, "a strength")
+	if s.Below(&best, w.n, "a strength"); s.Err != nil {
 		return
 	}
 	w.first, w.best = first, first+best

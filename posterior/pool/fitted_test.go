@@ -38,8 +38,10 @@ var rareShape = Shape{Classes: 2, Features: 8}
 func (f *fitted) distance() (most float64) {
 	k, stride := f.weights.serving(), f.weights.stride
 	g := make([]float64, f.weights.columns*stride)
-	for i, w := range f.weights.w[k] {
-		g[i] = w / f.weights.inverse(k)
+	for j := range f.weights.columns {
+		for c, w := range f.weights.of(j, k) {
+			g[j*stride+c] = w / f.weights.inverse(k)
+		}
 	}
 	var n float64
 	for class := range f.rows.rows {
@@ -47,12 +49,13 @@ func (f *fitted) distance() (most float64) {
 		for i := range f.rows.rows[class] {
 			r := &f.rows.rows[class][i]
 			n += weight
-			p := f.at.logits(f.weights, &r.phi, k)
-			f.at.softmax(f.classes)
+			p := f.at.logits(f.weights, &r.phi, k, 1, nil)
+			f.at.softmax(f.classes, 1)
 			p[class]--
-			for e, j := range r.column {
+			column, value := r.Entries()
+			for e, j := range column {
 				for c := range f.classes {
-					g[int(j)*stride+c] += weight * r.value[e] * p[c]
+					g[int(j)*stride+c] += weight * value[e] * p[c]
 				}
 			}
 		}
@@ -128,28 +131,31 @@ func TestFittedKeepsTermsAndRows(t *testing.T) {
 			b.ReplayNodes[i] = 1000 + int32(i)
 		}
 		f.learn(&b, 1)
-		for k := range f.weights.w {
-			sum := make([]float64, len(f.weights.w[k]))
+		for k := range f.weights.n {
+			sum := make([]float64, f.weights.columns*f.weights.stride)
 			for class, list := range f.rows.rows {
 				for i := range list {
 					r := &list[i]
 					if at, known := f.rows.at[r.key]; r.key >= 0 && (!known || at != (place{class, i})) {
 						t.Fatalf("row %d of class %d has the number %d, which is at %v", i, class, r.key, at)
 					}
-					for e, j := range r.column {
+					column, value := r.Entries()
+					for e, j := range column {
 						for c := range 2 {
 							y := 0.0
 							if c == class {
 								y = 1
 							}
-							sum[int(j)*f.weights.stride+c] += f.weights.inverse(k) * r.weight * r.value[e] * (y - r.said[2*k+c])
+							sum[int(j)*f.weights.stride+c] += f.weights.inverse(k) * r.weight * value[e] * (y - r.said[2*k+c])
 						}
 					}
 				}
 			}
-			for i, w := range f.weights.w[k] {
-				if math.Abs(w-sum[i]) > 1e-9 {
-					t.Fatalf("a weight is %v, its terms are %v", w, sum[i])
+			for j := range f.weights.columns {
+				for c, w := range f.weights.of(j, k) {
+					if sum := sum[j*f.weights.stride+c]; math.Abs(w-sum) > 1e-9 {
+						t.Fatalf("a weight is %v, its terms are %v", w, sum)
+					}
 				}
 			}
 		}

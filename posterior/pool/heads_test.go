@@ -427,9 +427,10 @@ func TestDesignsAgree(t *testing.T) {
 	dense.reset(n)
 	for i, row := range f.matrix(n, d) {
 		sparse.appendUnit(&f, i, d, 0)
-		sparse.endRow()
+		sparse.rows.EndRow()
 		copy(dense.row(i), plainUnit(row))
 	}
+	sparse.finish()
 	dense.setAbsolute()
 	labels := make([]int32, n)
 	for i := range labels {
@@ -488,8 +489,9 @@ func TestSurrogateFalls(t *testing.T) {
 			phi.reset()
 			for i := range n {
 				phi.appendUnit(&f, i, c.d, 0)
-				phi.endRow()
+				phi.rows.EndRow()
 			}
+			phi.finish()
 			labels := make([]int32, n)
 			for i := range labels {
 				labels[i] = int32(i * i % c.classes)

@@ -3,6 +3,8 @@ package pool
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // interactions are columns that each depend on a few of a row's other columns u together,
@@ -45,14 +47,19 @@ func newInteractions(n, columns int) *interactions {
 	return x
 }
 
-// write writes the interactions of u to dst.
-func (x *interactions) write(dst, u []float64) {
+// write writes the interactions of u to dst, and returns scratch for the next.
+func (x *interactions) write(dst, u, scratch []float64) []float64 {
+	scratch = kernel.Resize(scratch, len(x.mean))
+	for j, m := range x.mean {
+		scratch[j] = max(-maxDeviation, min(maxDeviation, (u[j]-m)*x.inverse[j]))
+	}
 	size := math.Sqrt(3 / float64(len(x.phase))) // unit length in the mean
 	for k, t := range x.phase {
 		at := k * x.reads
 		for i, j := range x.index[at : at+x.reads] {
-			t += float64(x.weight[at+i] * max(-maxDeviation, min(maxDeviation, (u[j]-x.mean[j])*x.inverse[j])))
+			t += float64(x.weight[at+i] * scratch[j])
 		}
 		dst[k] = size * (float64(4*math.Abs(t-math.Floor(t)-0.5)) - 1)
 	}
+	return scratch
 }

@@ -189,8 +189,9 @@ func (n *newton) slice(logRates []float64) (ended bool) {
 		x := s.x[rows*d : (rows+1)*d]
 		clear(x)
 		r := &n.rows.rows[class][i]
-		for e, j := range r.column {
-			x[j] = r.value[e]
+		column, value := r.Entries()
+		for e, j := range column {
+			x[j] = value[e]
 		}
 		of[rows], weight[rows] = int32(class), n.rows.weight(class)
 		rows++
@@ -329,7 +330,7 @@ func (n *newton) move(k int) {
 		for c := range n.classes {
 			e := j*n.lanes + k*n.classes + c
 			n.w[e] += n.step[e]
-			n.weights.w[k][j*n.weights.stride+c] = n.w[e]
+			n.weights.of(j, k)[c] = n.w[e]
 		}
 	}
 }
@@ -409,9 +410,9 @@ func (n *newton) state(s *words.Stream) {
 		return
 	}
 	n.credit, n.factor = int(credit), nil
-	for k := range n.weights.w {
+	for k := range n.weights.n {
 		for j := range n.columns {
-			copy(n.w[j*n.lanes+k*n.classes:][:n.classes], n.weights.w[k][j*n.weights.stride:])
+			copy(n.w[j*n.lanes+k*n.classes:], n.weights.of(j, k))
 		}
 	}
 }

@@ -9,26 +9,12 @@ import (
 )
 
 // phi is a row φ of a fitted head: its columns, ascending, and their values.
-type phi struct {
-	start  [2]int
-	column []int32
-	value  []float64
-}
-
-// matrix returns φ as a matrix of one row.
-func (x *phi) matrix() double.Sparse {
-	x.start[1] = len(x.column)
-	return double.Sparse{Start: x.start[:], Column: x.column, Value: x.value}
-}
+type phi struct{ double.Row }
 
 func (x *phi) equals(other *phi) bool {
-	return slices.Equal(x.column, other.column) && slices.Equal(x.value, other.value)
-}
-
-func (x *phi) append(column int, value float64) {
-	if value != 0 {
-		x.column, x.value = append(x.column, int32(column)), append(x.value, value)
-	}
+	column, value := x.Entries()
+	columns, values := other.Entries()
+	return slices.Equal(column, columns) && slices.Equal(value, values)
 }
 
 // featureMap makes the rows φ of a fitted head: dense features are standardised, not beyond mostDeviations, and sparse ones of
@@ -67,7 +53,7 @@ func (m *featureMap) fit(b *Batch) {
 
 // load sets row to φ of row i.
 func (m *featureMap) load(rows *Rows, i int) {
-	m.row.column, m.row.value = m.row.column[:0], m.row.value[:0]
+	m.row.Reset()
 	for _, b := range m.blocks {
 		if b.standard == nil && b.isFeatures() {
 			from := &rows.X
@@ -91,17 +77,19 @@ func (m *featureMap) load(rows *Rows, i int) {
 				m.buffer[j] = min(max((m.buffer[j]-mean)*b.standard.inverse[j], -mostDeviations), mostDeviations)
 			}
 		}
-		for j, x := range m.buffer {
-			m.row.append(b.at+j, x)
-		}
+		m.row.Append(b.at, m.buffer...)
 	}
 }
 
 func (m *featureMap) loadUnit(from *Features, i, at int) {
 	var dense entries
 	index, value, by := from.unit(i, m.shape.Features, &dense)
+	if !slices.Contains(value, 0) {
+		m.row.AppendScaled(at, index, value, by)
+		return
+	}
 	for k, j := range index {
-		m.row.append(at+int(j), float64(value[k])*by)
+		m.row.Append(at+int(j), float64(float64(value[k])*by))
 	}
 }
 
@@ -109,10 +97,11 @@ func (m *featureMap) loadUnit(from *Features, i, at int) {
 func (m *featureMap) trainedKey(class int) int64 {
 	var d digest
 	d.uint(uint64(class))
-	for e, j := range m.row.column {
+	column, value := m.row.Entries()
+	for e, j := range column {
 		if b := m.blocks[0]; b.Block == OwnFeatures && int(j) < b.end {
 			d.uint(uint64(j))
-			d.uint(math.Float64bits(m.row.value[e]))
+			d.uint(math.Float64bits(value[e]))
 		}
 	}
 	return -2 - int64(d>>2)

@@ -143,9 +143,10 @@ func (s *reservoir) next() (class, row int) {
 }
 
 func (r *kept) set(x *phi) {
-	r.column, r.value = append(r.column[:0], x.column...), append(r.value[:0], x.value...)
+	r.Set(&x.Row)
 	r.square = 0
-	for _, v := range x.value {
+	_, value := x.Entries()
+	for _, v := range value {
 		r.square += float64(v * v)
 	}
 }
@@ -200,25 +201,26 @@ func (s *reservoir) rowState(t *words.Stream, class, i, columns, numbers int) {
 		r.said = make([]float64, numbers)
 	}
 	t.Counts(r.said)
-	entries, last := len(r.column), none
+	column, value := r.Entries()
+	entries, last := len(column), none
 	t.Below(&entries, columns+1, "columns")
 	var x phi
 	for e := range entries {
 		var j int
 		var v float64
 		if !t.Reads {
-			j, v = int(r.column[e]), r.value[e]
+			j, v = int(column[e]), value[e]
 		}
 		t.Below(&j, columns, "a column")
 		t.Float(&v)
 		if !t.Reads {
 			continue
 		}
-		if t.Check(j > last, "column %d after %d", j, last); t.Err != nil {
+		if t.Check(j > last && v != 0, "column %d after %d: %v", j, last, v); t.Err != nil {
 			return
 		}
 		last = j
-		x.column, x.value = append(x.column, int32(j)), append(x.value, v)
+		x.Append(j, v)
 	}
 	if !t.Reads {
 		return

@@ -45,6 +45,7 @@ type wide struct {
 
 	mixed *interactions // the last columns, nil if there are none
 	read  []float64     // scratch: the columns of a row that they read
+	std   []float64     // scratch: these, standardised
 
 	fit    softmaxFit
 	buffer []float64 // the columns of a block
@@ -106,6 +107,7 @@ func (w *wide) designMatrix(rows *Rows, learn bool) designMatrix {
 	for i := range rows.N {
 		w.appendRow(rows, i)
 	}
+	w.sparse.finish()
 	return w.sparse
 }
 
@@ -122,7 +124,7 @@ func (w *wide) writeRow(dst []float64, rows *Rows, i int) {
 		w.reads(b, to)
 	}
 	if w.mixed != nil {
-		w.mixed.write(dst[w.columns-w.cfg.Interactions:], w.read)
+		w.std = w.mixed.write(dst[w.columns-w.cfg.Interactions:], w.read, w.std)
 	}
 }
 
@@ -145,16 +147,16 @@ func (w *wide) appendRow(rows *Rows, i int) {
 		default:
 			w.buffer = kernel.Resize(w.buffer, b.end-b.at)
 			b.around(w.buffer, rows, i, w.shape.Classes)
-			w.sparse.appendColumns(w.buffer, b.at)
+			w.sparse.rows.Append(b.at, w.buffer...)
 			w.reads(b, w.buffer)
 		}
 	}
 	if w.mixed != nil {
 		w.buffer = kernel.Resize(w.buffer, w.cfg.Interactions)
-		w.mixed.write(w.buffer, w.read)
-		w.sparse.appendColumns(w.buffer, w.columns-w.cfg.Interactions)
+		w.std = w.mixed.write(w.buffer, w.read, w.std)
+		w.sparse.rows.Append(w.columns-w.cfg.Interactions, w.buffer...)
 	}
-	w.sparse.endRow()
+	w.sparse.rows.EndRow()
 }
 
 // loadPrior sets the fit's M0 and T0: the moments of Φ's columns, T after the
@@ -164,9 +166,9 @@ func (w *wide) loadPrior(phi designMatrix) {
 	w.fit.resize(rows, columns)
 	for k, name := range phi.columns() {
 		from, to := int(name)*w.stride, k*w.stride
-		copy(w.fit.m[to:to+w.stride], w.mean[from:])
+		copyLanes(w.fit.m[to:to+w.stride], w.mean[from:])
 		if w.updated[name] == w.clock {
-			copy(w.fit.t[to:to+w.stride], w.precision[from:])
+			copyLanes(w.fit.t[to:to+w.stride], w.precision[from:])
 			continue
 		}
 		keep := double.Exp(w.updated[name] - w.clock)
@@ -180,8 +182,8 @@ func (w *wide) loadPrior(phi designMatrix) {
 func (w *wide) store(phi designMatrix) {
 	for k, name := range phi.columns() {
 		to, from := int(name)*w.stride, k*w.stride
-		copy(w.mean[to:to+w.stride], w.fit.m[from:])
-		copy(w.precision[to:to+w.stride], w.fit.t[from:])
+		copyLanes(w.mean[to:to+w.stride], w.fit.m[from:])
+		copyLanes(w.precision[to:to+w.stride], w.fit.t[from:])
 		w.updated[name] = w.clock
 	}
 }
@@ -194,7 +196,7 @@ func (w *wide) predict(rows *Rows, logp []float64) {
 	if w.cfg.Scale == Unit { // Φ has only the columns that occur
 		m = w.fit.m
 		for k, name := range phi.columns() {
-			copy(m[k*w.stride:(k+1)*w.stride], w.mean[int(name)*w.stride:])
+			copyLanes(m[k*w.stride:(k+1)*w.stride], w.mean[int(name)*w.stride:])
 		}
 	}
 	phi.logits(w.fit.probs, m, w.stride)
@@ -323,7 +325,7 @@ func (w *wide) state(s *words.Stream) {
 
 func (w *wide) twin() classifier {
 	t := *w
-	t.fit, t.buffer, t.read = softmaxFit{classes: w.shape.Classes, stride: w.stride}, nil, nil
+	t.fit, t.buffer, t.read, t.std = softmaxFit{classes: w.shape.Classes, stride: w.stride}, nil, nil, nil
 	t.newMatrix()
 	return &t
 }

@@ -86,6 +86,14 @@ func sparseSquares(t *float64, column *int32, value, w *float64, n, stride int) 
 	}
 }
 
+func sparseAdd(m *float64, column *int32, value, by *float64, n, stride int) {
+	if level.Active == level.AVX512 {
+		sparseAddAVX512(m, column, value, by, n, stride)
+	} else {
+		sparseAddAVX2(m, column, value, by, n, stride)
+	}
+}
+
 func exponentialEach(a *float64, n int) {
 	if level.Active == level.AVX512 {
 		exponentialEachAVX512(a, n)

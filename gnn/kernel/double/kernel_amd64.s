@@ -2177,6 +2177,36 @@ entries:
 	VZEROUPPER
 	RET
 
+// func sparseAddAVX2(m *float64, column *int32, value *float64, by *float64, n int, stride int)
+// Requires: AVX
+TEXT ·sparseAddAVX2(SB), NOSPLIT, $0-48
+	MOVQ    m+0(FP), AX
+	MOVQ    column+8(FP), CX
+	MOVQ    value+16(FP), DX
+	MOVQ    stride+40(FP), BX
+	SHLQ    $0x03, BX
+	MOVQ    by+24(FP), SI
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+	MOVQ    n+32(FP), SI
+
+entries:
+	VBROADCASTSD (DX), Y2
+	MOVLQSX      (CX), DI
+	IMULQ        BX, DI
+	VMULPD       Y2, Y0, Y3
+	VADDPD       (AX)(DI*1), Y3, Y3
+	VMOVUPD      Y3, (AX)(DI*1)
+	VMULPD       Y2, Y1, Y2
+	VADDPD       32(AX)(DI*1), Y2, Y2
+	VMOVUPD      Y2, 32(AX)(DI*1)
+	ADDQ         $0x08, DX
+	ADDQ         $0x04, CX
+	SUBQ         $0x01, SI
+	JNZ          entries
+	VZEROUPPER
+	RET
+
 // func exponentialEachAVX2(a *float64, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·exponentialEachAVX2(SB), NOSPLIT, $0-16
@@ -4424,6 +4454,32 @@ TEXT ·sparseSquaresAVX512(SB), NOSPLIT, $0-48
 entries:
 	VBROADCASTSD (DX), Z1
 	VMULPD       Z1, Z1, Z1
+	MOVLQSX      (CX), DI
+	IMULQ        BX, DI
+	VMULPD       Z1, Z0, Z1
+	VADDPD       (AX)(DI*1), Z1, Z1
+	VMOVUPD      Z1, (AX)(DI*1)
+	ADDQ         $0x08, DX
+	ADDQ         $0x04, CX
+	SUBQ         $0x01, SI
+	JNZ          entries
+	VZEROUPPER
+	RET
+
+// func sparseAddAVX512(m *float64, column *int32, value *float64, by *float64, n int, stride int)
+// Requires: AVX, AVX512F
+TEXT ·sparseAddAVX512(SB), NOSPLIT, $0-48
+	MOVQ    m+0(FP), AX
+	MOVQ    column+8(FP), CX
+	MOVQ    value+16(FP), DX
+	MOVQ    stride+40(FP), BX
+	SHLQ    $0x03, BX
+	MOVQ    by+24(FP), SI
+	VMOVUPD (SI), Z0
+	MOVQ    n+32(FP), SI
+
+entries:
+	VBROADCASTSD (DX), Z1
 	MOVLQSX      (CX), DI
 	IMULQ        BX, DI
 	VMULPD       Z1, Z0, Z1

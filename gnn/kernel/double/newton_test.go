@@ -11,14 +11,14 @@ import (
 
 // randomSparse draws a sparse matrix in which about a third of the entries are stored.
 func randomSparse(rng *rand.Rand, rows, columns int) *Sparse {
-	s := &Sparse{Start: []int{0}}
+	s := &Sparse{}
 	for range rows {
 		for j := range columns {
 			if rng.IntN(3) == 0 {
-				s.Column, s.Value = append(s.Column, int32(j)), append(s.Value, rng.NormFloat64())
+				s.Append(j, rng.NormFloat64())
 			}
 		}
-		s.Start = append(s.Start, len(s.Column))
+		s.EndRow()
 	}
 	return s
 }
@@ -35,6 +35,17 @@ func TestSparseKernels(t *testing.T) {
 			s.Product(dst, m, stride)
 			s.AddTransposed(g, h, r, w, stride)
 			s.AddSquares(squares, w, stride)
+			if rows == 1 {
+				last, part, sum := stride-LaneWidth, make([]float64, LaneWidth), slices.Clone(start)
+				s.Row.Product(part, m[last:], stride)
+				s.AddTo(sum[last:], r[last:], stride)
+				for at := range g {
+					if at%stride < last {
+						g[at] = start[at]
+					}
+				}
+				kerneltest.WantSame(t, "the last columns of a row", append(part, sum...), append(dst[last:], g...))
+			}
 			return slices.Concat(dst, g, h, squares)
 		})
 	}
@@ -80,14 +91,23 @@ func TestSparseIsTheFormula(t *testing.T) {
 // TestSparseRefusesWrongShapes: shapes that do not fit panic, before a kernel accesses
 // memory outside its slices.
 func TestSparseRefusesWrongShapes(t *testing.T) {
-	s := &Sparse{Start: []int{0, 2}, Column: []int32{0, 3}, Value: []float64{1, 2}}
-	negative := &Sparse{Start: []int{0, 1}, Column: []int32{-1}, Value: []float64{1}}
+	s, negative := &Sparse{}, &Sparse{}
+	s.Append(0, 1)
+	s.Append(3, 2)
+	s.EndRow()
+	negative.AppendScaled(0, []int32{-1}, []float32{1}, 1)
+	negative.EndRow()
 	row, m := make([]float64, 8), make([]float64, 4*8)
 	for what, f := range map[string]func(){
 		"a column too many":   func() { s.Product(row, m[8:], 8) },
 		"a row too many":      func() { s.Product(row[1:], m, 8) },
 		"an odd stride":       func() { s.Product(row, m, 7) },
 		"a negative column":   func() { negative.Product(row, m, 8) },
+		"few columns":         func() { s.Row.Product(row, m[1:], 8) },
+		"half a register":     func() { s.AddTo(m, row[4:], 8) },
+		"a short row":         func() { s.AddTo(m, m[:16], 8) },
+		"columns below 0":     func() { negative.Append(-1, 1) },
+		"a negative sum":      func() { negative.AddTo(m, row, 8) },
 		"a short gradient":    func() { s.AddTransposed(m[8:], m, row, row, 8) },
 		"a short bound":       func() { s.AddTransposed(m, m[8:], row, row, 8) },
 		"a short residual":    func() { s.AddTransposed(m, m, row[1:], row, 8) },

@@ -38,6 +38,9 @@ func sparseTransposedAVX2(gradient *float64, h *float64, column *int32, value *f
 func sparseSquaresAVX2(t *float64, column *int32, value *float64, w *float64, n int, stride int)
 
 //go:noescape
+func sparseAddAVX2(m *float64, column *int32, value *float64, by *float64, n int, stride int)
+
+//go:noescape
 func exponentialEachAVX2(a *float64, n int)
 
 //go:noescape
@@ -87,6 +90,9 @@ func sparseTransposedAVX512(gradient *float64, h *float64, column *int32, value 
 
 //go:noescape
 func sparseSquaresAVX512(t *float64, column *int32, value *float64, w *float64, n int, stride int)
+
+//go:noescape
+func sparseAddAVX512(m *float64, column *int32, value *float64, by *float64, n int, stride int)
 
 //go:noescape
 func exponentialEachAVX512(a *float64, n int)

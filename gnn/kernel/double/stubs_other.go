@@ -44,6 +44,10 @@ func sparseSquares(t *float64, column *int32, value, w *float64, n, stride int) 
 	panic("no such kernel")
 }
 
+func sparseAdd(m *float64, column *int32, value, by *float64, n, stride int) {
+	panic("no such kernel")
+}
+
 func exponentialEach(a *float64, n int) {
 	panic("no such kernel")
 }

@@ -20,6 +20,7 @@ func (s isa) layers() {
 	s.sparseProduct()
 	s.sparseTransposed()
 	s.sparseSquares()
+	s.sparseAdd()
 	s.exponentialEach()
 	s.raise()
 	s.newton()
@@ -129,6 +130,24 @@ func (s isa) sparseSquares() {
 		x := s.broadcast(Mem{Base: value})
 		x = s.mul(x, x)
 		to := rowOf(Mem{Base: column}, stride, t)
+		for i := range from {
+			at := to.Offset(i * s.bytes())
+			VMOVUPD(s.add(s.mul(from[i], x), at), at)
+		}
+		ADDQ(U8(8), value)
+		ADDQ(U8(4), column)
+	})
+	end()
+}
+
+// sparseAdd adds x·by to m, for each of n > 0 entries x.
+func (s isa) sparseAdd() {
+	s.text("sparseAdd", "(m *float64, column *int32, value, by *float64, n, stride int)")
+	m, column, value, stride, by := argument("m"), argument("column"), argument("value"), step("stride"), argument("by")
+	from := s.eachRegister(func(i int) VecVirtual { return s.load(Mem{Base: by, Disp: i * s.bytes()}) })
+	loop("entries", argument("n"), 1, func() {
+		x := s.broadcast(Mem{Base: value})
+		to := rowOf(Mem{Base: column}, stride, m)
 		for i := range from {
 			at := to.Offset(i * s.bytes())
 			VMOVUPD(s.add(s.mul(from[i], x), at), at)
