@@ -350,6 +350,7 @@ func (f *fitted) state(s *words.Stream) {
 	s.Uint(&f.version)
 	s.Floats(f.score)
 	s.Floats(f.phi.degree)
+	s.Floats(f.phi.shares)
 	s.Counts(f.mass)
 	for k := range f.weights.w {
 		if k != f.weights.serving() {
