@@ -20,6 +20,8 @@ const (
 	secondCounts Block = "second"        // q_v/√max(1, Σq_v)
 	labelShares  Block = "label-shares"  // n_v/Σn_v, or 0
 	secondShares Block = "second-shares" // q_v/Σq_v, or 0
+	labelLifts   Block = "label-lifts"   // label-shares less those of training labels, or 0: of fitted heads
+	secondLifts  Block = "second-lifts"  // second-shares, likewise
 	LogDegree    Block = "degree"        // log(1 + deg v)/4
 	constant     Block = "constant"      // 1
 	kindCounts   Block = "kinds"         // labels, but by kind of edge: one after the other for each mean
@@ -40,7 +42,7 @@ func width[T int | float64](b Block, features, classes, means T) T {
 		return means * classes
 	case OwnFeatures, meanFeatures:
 		return features
-	case labelCounts, secondCounts, labelShares, secondShares:
+	case labelCounts, secondCounts, labelShares, secondShares, labelLifts, secondLifts:
 		return classes
 	}
 	return 1
@@ -53,9 +55,9 @@ func (b Block) needs() Need {
 		return NeedX
 	case meanFeatures:
 		return NeedX | NeedS | needDegree
-	case labelCounts, labelShares:
+	case labelCounts, labelShares, labelLifts:
 		return NeedLabelled
-	case secondCounts, secondShares:
+	case secondCounts, secondShares, secondLifts:
 		return NeedSecond
 	case LogDegree:
 		return needDegree
@@ -65,10 +67,15 @@ func (b Block) needs() Need {
 	return 0
 }
 
+// isLifts reports whether b is of shares less those of training labels, if one class has half of these. So nothing known is like what
+// is known on average: as shares of 0, further from a rare class's absence than from its presence, it would look like the rare class
+// wherever labels are late. Of classes that are all rare, that something is known is worth having (ADR 41).
+func (b Block) isLifts() bool { return b == labelLifts || b == secondLifts }
+
 // isFeatures reports whether b is made of features, which are scaled.
 func (b Block) isFeatures() bool { return b == OwnFeatures || b == meanFeatures }
 
-// around writes the columns of row i, of that many classes, to dst, for blocks other than features.
+// around writes the columns of row i, of that many classes, to dst, for blocks other than features. Lifts it writes as shares.
 func (b Block) around(dst []float64, rows *Rows, i, c int) {
 	switch b {
 	case kindCounts, kindShares:
@@ -84,9 +91,9 @@ func (b Block) around(dst []float64, rows *Rows, i, c int) {
 		dampen(dst, rows.Labelled[i*c:(i+1)*c])
 	case secondCounts:
 		dampen(dst, rows.Second[i*c:(i+1)*c])
-	case labelShares:
+	case labelShares, labelLifts:
 		normalise(dst, rows.Labelled[i*c:(i+1)*c])
-	case secondShares:
+	case secondShares, secondLifts:
 		normalise(dst, rows.Second[i*c:(i+1)*c])
 	case LogDegree:
 		dst[0] = degreeScale * double.Log(1+float64(rows.Degree[i]))

@@ -28,6 +28,9 @@ type Config struct {
 	// of the label it would have: this share of the probabilities that were served for
 	// it. 0 for nothing.
 	Served float64 `json:"served,omitempty"`
+	// Anew has the products and the mixture weigh what the heads say of a row, as it was when it was served, just before they
+	// learn its label, in place of what they said then. These differ where labels are late: then the heads were others.
+	Anew bool `json:"anew,omitempty"`
 }
 
 // HeadConfig is one head: a name that no other head of the pool has, and the
@@ -297,6 +300,7 @@ func Default(t Traits) Config {
 		Mixture: &mixtureConfig{Heads: 0.02, Rate: 0.2, Lambda: 0.99},
 		Batch:   50,
 		Served:  0.5,
+		Anew:    true,
 	}
 	if t.Alike {
 		s.Served = 0
@@ -381,7 +385,7 @@ func fittedHead(t Traits, scale scale) *Fitted {
 	around := 4*t.Classes + 2
 	filled := min(float64(t.Density*float64(t.Features)*(1+rowsAround)), float64(2*t.Features))
 	f := &Fitted{
-		Blocks: []Block{OwnFeatures, meanFeatures, labelShares, secondShares, LogDegree, constant}, Scale: scale,
+		Blocks: []Block{OwnFeatures, meanFeatures, labelLifts, secondLifts, LogDegree, constant}, Scale: scale,
 		Rows: 8192, Work: 49152, Few: 1000, Replay: 4, TrainingPasses: 100,
 	}
 	if f.Strengths = []float64{100, 10, 1, .1}; scale == Unit {
@@ -518,7 +522,7 @@ func (h HeadConfig) validate() error {
 		r.Unless(w.Interactions == 0 || slices.ContainsFunc(w.Blocks, func(b Block) bool {
 			return b != constant && !b.isFeatures()
 		}), "interactions of no block: give one on labels or degree")
-		r = append(r, validateBlocks(w.Blocks)...)
+		r = append(r, validateBlocks(w.Blocks, slices.Concat(allBlocks, []Block{kindCounts, kindShares}))...)
 	}
 	if b := h.Bayes; b != nil {
 		r.Unless(isPositive(b.Smoothing), "smoothing %v: give a positive number, such as 0.2", b.Smoothing)
@@ -538,7 +542,7 @@ func (h HeadConfig) validate() error {
 		r.Unless(f.Few >= 0 && f.Few <= maxRows, "few %v: give a number of labels up to %d, such as 1000, or 0 for none", f.Few, maxRows)
 		r.Unless(f.TrainingPasses > 0, "training_passes %d: give a positive number, such as 60", f.TrainingPasses)
 		r.Unless(f.Replay >= 0 && f.Replay <= maxReplay, "replay %d: give a number up to %d, such as 4, or 0 for none", f.Replay, maxReplay)
-		r = append(r, validateBlocks(f.Blocks)...)
+		r = append(r, validateBlocks(f.Blocks, slices.Concat(allBlocks, []Block{kindCounts, kindShares, labelLifts, secondLifts}))...)
 	}
 	r.Unless(kinds == 1, "%d kinds: give exactly one of static, online, wide, bayes, label, vote, fitted", kinds)
 	return r.Join()
@@ -547,11 +551,11 @@ func (h HeadConfig) validate() error {
 // isMember reports whether the products weigh the head.
 func (h HeadConfig) isMember() bool { return !h.Shadow }
 
-func validateBlocks(blocks []Block) (r check.Remedies) {
-	r.Unless(len(blocks) > 0, "no blocks: give one or more of %q", allBlocks)
+func validateBlocks(blocks, known []Block) (r check.Remedies) {
+	r.Unless(len(blocks) > 0, "no blocks: give one or more of %q", known)
 	seen := make(map[Block]bool)
 	for _, b := range blocks {
-		r.Unless(slices.Contains(allBlocks, b) || b == kindCounts || b == kindShares, "block %.200q: give one of %q", b, allBlocks)
+		r.Unless(slices.Contains(known, b), "block %.200q: give one of %q", b, known)
 		r.Unless(!seen[b], "block %.200q stands twice: leave one out", b)
 		seen[b] = true
 	}

@@ -52,9 +52,11 @@
 //	p(c) = softmax_c(Σ_k w_k a_k(c) + b_c).
 //
 // Weights w and biases b have a Gaussian posterior with full covariance. It is
-// fitted to the probabilities that were served, before the heads learn from the
-// batch's labels, so that weights reward prediction and not fit; and it forgets
-// towards its prior (weights.go). Shadow heads learn and are scored without being
+// fitted to the heads' probabilities before they learn from the batch's labels, so
+// that weights reward prediction and not fit: those that were served or, by
+// Config.Anew, those that the heads as they are would serve for the same rows, as
+// late labels would else weigh heads of long ago (ADR 17). It forgets towards its
+// prior (weights.go). Shadow heads learn and are scored without being
 // part of the pool.
 //
 // # Mixture
@@ -66,8 +68,8 @@
 //
 //	p(c) = Σ_e ω_e p_e(c),  ω_e ∝ π_e exp(η L_e),
 //
-// where L_e is the discounted log likelihood of what e served (mixture.go). Its
-// loss is bounded by that of each of them.
+// where L_e is the discounted log likelihood of what e served, or would serve
+// (mixture.go). Its loss is bounded by that of each of them.
 //
 // # Determinism
 //

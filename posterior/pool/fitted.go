@@ -364,6 +364,7 @@ func (f *fitted) state(s *words.Stream) {
 	s.Uint(&f.version)
 	s.Floats(f.score)
 	s.Floats(f.phi.degree)
+	s.Floats(f.phi.shares)
 	s.Counts(f.mass)
 	for k := range f.weights.n {
 		if k != f.weights.serving() {

@@ -253,3 +253,27 @@ func TestFewLabelsPayForPasses(t *testing.T) {
 		t.Errorf("%d passes where few labels pay for more, %d where they do not", more, streamed)
 	}
 }
+
+// TestLifts: of a row around which no label is known, a fitted head reads what it reads where they are those of the training rows on
+// average.
+func TestLifts(t *testing.T) {
+	cfg := Fitted{
+		Blocks: []Block{labelLifts, secondLifts}, Scale: Standard, Strengths: []float64{1}, Rows: 16, TrainingPasses: 3,
+	}
+	f := newFitted(cfg, Shape{Classes: 3, Features: 1})
+	f.train(&Batch{
+		Rows:   Rows{N: 4, Labelled: make([]float32, 12), Second: make([]float32, 12)},
+		Labels: []int32{0, 0, 1, 2},
+	})
+	rows := Rows{N: 3, Labelled: []float32{0, 0, 0, 4, 2, 2, 0, 0, 3}, Second: []float32{0, 0, 0, 0, 0, 0, 0, 1, 0}}
+	for i, want := range [][]float64{{0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {-.5, -.25, .75, -.5, .75, -.25}} {
+		f.phi.load(&rows, i)
+		got := make([]float64, 6)
+		for e, j := range f.phi.row.column {
+			got[j] = f.phi.row.value[e]
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("row %d: %v, want %v", i, got, want)
+		}
+	}
+}

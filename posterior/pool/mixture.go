@@ -11,8 +11,8 @@ import (
 //
 //	p(c) = Σ_e ω_e p_e(c),  ω_e ∝ π_e exp(η L_e).
 //
-// L_e is the discounted log likelihood of what e served: a batch replaces it by
-// λ^share (L_e + Σ_i log p_e(y_i)). This is dynamic model averaging (Raftery, Kárný &
+// L_e is the discounted log likelihood of what e served, or by [Config.Anew] would serve: a batch
+// replaces it by λ^share (L_e + Σ_i log p_e(y_i)). This is dynamic model averaging (Raftery, Kárný &
 // Ettler 2010) with the likelihood to the power η. The products have equal parts of what
 // the members leave them of the prior shares π.
 //

@@ -156,3 +156,36 @@ func TestMixtureRegret(t *testing.T) {
 		}
 	}
 }
+
+// TestAnew: products and mixture learn from late labels as if their rows had been served just before; from labels that come at once
+// they learn what they do without [Config.Anew].
+func TestAnew(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		cfg := everything(dense)
+		asServed := cfg
+		asServed.Anew = false
+		late, atOnce, old := newPool(t, cfg), newPool(t, asServed), newPool(t, asServed)
+		var batches [3]Batch
+		for _, p := range []*Pool{late, atOnce, old} {
+			live(p, dense, 0, 3)
+			for i := range batches {
+				b := randomBatch(rand.New(rand.NewPCG(8, uint64(i))), 9, small, dense)
+				b.LogProbs = predictions(p, b.Rows)
+				batches[i] = b
+			}
+			for _, b := range batches {
+				if p == atOnce {
+					b.LogProbs = predictions(p, b.Rows)
+				}
+				p.Learn(b)
+			}
+		}
+		learned := func(p *Pool) []float64 { return append(p.AppendWeights(nil), p.Shares()...) }
+		if got, want := learned(late), learned(atOnce); !slices.Equal(got, want) {
+			t.Errorf("dense %v: weights and shares %v, want %v", dense, got, want)
+		}
+		if slices.Equal(learned(old), learned(atOnce)) {
+			t.Errorf("dense %v: what is served early weighs the same, so this test says nothing", dense)
+		}
+	}
+}

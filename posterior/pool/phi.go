@@ -24,6 +24,7 @@ type featureMap struct {
 	blocks  []placed
 	columns int
 	degree  []float64 // the mean of log(1 + deg) of training rows: one number
+	shares  []float64 // what lifts are less; none without these
 
 	row    phi // the one that was loaded last
 	buffer []float64
@@ -33,17 +34,29 @@ type featureMap struct {
 const mostDeviations = 5
 
 func newFeatureMap(cfg Fitted, shape Shape) *featureMap {
-	return &featureMap{
+	m := &featureMap{
 		shape: shape, blocks: Wide{Blocks: cfg.Blocks, Scale: cfg.Scale}.place(shape), columns: int(cfg.columns(shape)),
 		degree: make([]float64, 1),
 	}
+	if slices.ContainsFunc(cfg.Blocks, Block.isLifts) {
+		m.shares = make([]float64, shape.Classes)
+	}
+	return m
 }
 
-// fit sets means and deviations from the training rows.
+// fit sets means, deviations and shares from the training rows.
 func (m *featureMap) fit(b *Batch) {
 	for _, block := range m.blocks {
 		if block.standard != nil {
 			block.standard.fitRows(OwnFeatures, &b.Rows)
+		}
+	}
+	if m.shares != nil {
+		for _, y := range b.Labels {
+			m.shares[y] += 1 / float64(b.N)
+		}
+		if slices.Max(m.shares) < .5 {
+			clear(m.shares)
 		}
 	}
 	for _, n := range b.Degree {
@@ -67,8 +80,13 @@ func (m *featureMap) load(rows *Rows, i int) {
 		switch {
 		case b.standard == nil:
 			b.around(m.buffer, rows, i, m.shape.Classes)
-			if b.Block == LogDegree {
+			switch {
+			case b.Block == LogDegree:
 				m.buffer[0] = float64(m.buffer[0]/degreeScale) - m.degree[0]
+			case b.isLifts() && slices.Max(m.buffer) > 0:
+				for c, share := range m.shares {
+					m.buffer[c] -= share
+				}
 			}
 		case !b.standard.raw(m.buffer, b.Block, rows, i):
 			continue

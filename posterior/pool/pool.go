@@ -67,6 +67,7 @@ type Pool struct {
 
 	weighed []int32   // scratch: labels of the rows that products learn from
 	logp    []float64 // scratch memory
+	anew    []float32 // likewise: what is weighed for [Config.Anew]
 	scratch softmaxScratch
 }
 
@@ -308,7 +309,13 @@ func (p *Pool) Learning(b Batch, reports []posterior.Report) (parts []func()) {
 	p.version++
 	small := []func(){}
 	if served > 0 {
-		small = append(small, func() { p.learnServed(b.Labels[:served], b.LogProbs, b.LogRates) })
+		weighed := b.LogProbs
+		if p.cfg.Anew {
+			p.anew = kernel.Resize(p.anew, b.N*p.LogProbsPerRow())
+			p.Predict(b.Rows, p.anew)
+			weighed = p.anew[:len(b.LogProbs)]
+		}
+		small = append(small, func() { p.learnServed(b.Labels[:served], b.LogProbs, weighed, b.LogRates) })
 	}
 	share := p.cfg.share(b.N)
 	for k, h := range p.heads {
@@ -326,23 +333,23 @@ func (p *Pool) Learning(b Batch, reports []posterior.Report) (parts []func()) {
 // weighedRows is the bound of models without one.
 const weighedRows = 128
 
-// learnServed scores what was served for labels, and updates the weights from it.
-func (p *Pool) learnServed(labels []int32, logProbs []float32, logRates []float64) {
+// learnServed scores what was served for labels, and updates the weights from the log probabilities that are to be weighed.
+func (p *Pool) learnServed(labels []int32, served, weighed []float32, logRates []float64) {
 	for i, y := range labels {
 		for k := range p.scores {
-			p.scores[k].add(p.of(logProbs, i, k), int(y))
+			p.scores[k].add(p.of(served, i, k), int(y))
 		}
 	}
 	share := p.cfg.share(len(labels))
 	if p.mixture != nil {
-		p.mixture.learn(labels, share, logRates, p.experts(logProbs))
+		p.mixture.learn(labels, share, logRates, p.experts(weighed))
 	}
 	n := min(len(labels), cmp.Or(p.cfg.Weights.Rows, weighedRows))
 	p.weighed = kernel.Resize(p.weighed, n)
 	for i := range n {
 		p.weighed[i] = labels[i*len(labels)/n]
 	}
-	p.loadMembers(n, len(labels), logProbs)
+	p.loadMembers(n, len(labels), weighed)
 	p.said.transpose(n)
 	for _, w := range p.weights {
 		w.scratch.offset = logRates

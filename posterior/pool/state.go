@@ -3,6 +3,7 @@ package pool
 import (
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // digest is a summary of numbers, in their order, in 64 bits. Lists that differ in one number have different
@@ -75,6 +76,9 @@ func (h HeadConfig) stateWords(shape Shape) (words, rows float64) {
 			if h.Fitted.Scale == Standard && b.isFeatures() {
 				words += float64(2 * d)
 			}
+		}
+		if slices.ContainsFunc(h.Fitted.Blocks, Block.isLifts) {
+			words += classes
 		}
 		k, all := float64(min(streamed, len(h.Fitted.Strengths))), float64(len(h.Fitted.Strengths))
 		words += 7 + all + float64(4*classes) + float64(float64(columns*classes)*k)
