@@ -269,8 +269,9 @@ func TestLifts(t *testing.T) {
 	for i, want := range [][]float64{{0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {-.5, -.25, .75, -.5, .75, -.25}} {
 		f.phi.load(&rows, i)
 		got := make([]float64, 6)
-		for e, j := range f.phi.row.column {
-			got[j] = f.phi.row.value[e]
+		column, value := f.phi.row.Entries()
+		for e, j := range column {
+			got[j] = value[e]
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("row %d: %v, want %v", i, got, want)
