@@ -269,7 +269,12 @@ func (p *Pending) state(s *snapshot.Schema, n int, window int64, by heads.Servin
 	}
 	inMemory := count - inBlocks
 	store.DeclareRows(s, "pending.embedding", &p.rows.z, p.walkInMemory(), inMemory, heads.IsFinite, p.rows.z.Width())
-	store.DeclareRows(s, by.OutputsName(), &p.rows.outputs, p.walkInMemory(), inMemory, by.Valid, p.rows.outputs.Width()/classes, classes)
+	width := p.rows.outputs.Width()
+	each := classes
+	if width%classes != 0 {
+		each = width // not all are of a class
+	}
+	store.DeclareRows(s, by.OutputsName(), &p.rows.outputs, p.walkInMemory(), inMemory, by.Valid, width/each, each)
 	s.Check(func() error {
 		for i := range int32(count) {
 			e := p.Nodes.At(i)

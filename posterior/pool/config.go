@@ -28,9 +28,6 @@ type Config struct {
 	// of the label it would have: this share of the probabilities that were served for
 	// it. 0 for nothing.
 	Served float64 `json:"served,omitempty"`
-	// Anew has the products and the mixture weigh what the heads say of a row, as it was when it was served, just before they
-	// learn its label, in place of what they said then. These differ where labels are late: then the heads were others.
-	Anew bool `json:"anew,omitempty"`
 }
 
 // HeadConfig is one head: a name that no other head of the pool has, and the
@@ -149,6 +146,10 @@ type mixtureConfig struct {
 	// product; they mean nothing where there is no such head.
 	Fitted float64 `json:"fitted,omitempty"`
 	Half   float64 `json:"half,omitempty"`
+	// Anew is for labels that come late, when heads are others than those that served. The first product learns from what the
+	// heads say of a row, as it was served, just before they learn its label, and the second from what they said then. What was
+	// served is forgotten from then on, and not from when its label comes.
+	Anew bool `json:"anew,omitempty"`
 }
 
 // Needs returns the fields of Rows that the heads read.
@@ -281,7 +282,7 @@ const enoughRows = 80
 //     and 1 hardly matters, .9 is worse. A head may lose at most 8 nats a label.
 //   - Mixture: the products, which are nearly always best, have a prior share of .98. Rate
 //     .2 lets few rows that come late decide less than 1 does, and costs nothing where
-//     labels come at once.
+//     labels come at once. ADR 17 has what Anew is worth.
 //   - Served .5: see ADR 18. Where features say nothing, what was served for a neighbour
 //     comes from the labels around it alone, which the node hears in q_v by itself; it
 //     counts for nothing.
@@ -297,10 +298,9 @@ func Default(t Traits) Config {
 			Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 2,
 			Rows: max(weighedRows, 4096/max(t.Classes, 1)),
 		},
-		Mixture: &mixtureConfig{Heads: 0.02, Rate: 0.2, Lambda: 0.99},
+		Mixture: &mixtureConfig{Heads: 0.02, Rate: 0.2, Lambda: 0.99, Anew: true},
 		Batch:   50,
 		Served:  0.5,
-		Anew:    true,
 	}
 	if t.Alike {
 		s.Served = 0

@@ -53,9 +53,9 @@
 //
 // Weights w and biases b have a Gaussian posterior with full covariance. It is
 // fitted to the heads' probabilities before they learn from the batch's labels, so
-// that weights reward prediction and not fit: those that were served or, by
-// Config.Anew, those that the heads as they are would serve for the same rows, as
-// late labels would else weigh heads of long ago (ADR 17). It forgets towards its
+// that weights reward prediction and not fit: those that were served or, of the
+// first product, those that the heads would serve now for the same rows, as late
+// labels would else weigh heads of long ago (ADR 17). It forgets towards its
 // prior (weights.go). Shadow heads learn and are scored without being
 // part of the pool.
 //
@@ -68,8 +68,8 @@
 //
 //	p(c) = Σ_e ω_e p_e(c),  ω_e ∝ π_e exp(η L_e),
 //
-// where L_e is the discounted log likelihood of what e served, or would serve
-// (mixture.go). Its loss is bounded by that of each of them.
+// where L_e is the discounted log likelihood of what e served (mixture.go). Its
+// loss is bounded by that of each of them.
 //
 // # Determinism
 //

@@ -32,9 +32,7 @@ func TestMixtureIsItsFormula(t *testing.T) {
 			b := randomBatch(rand.New(rand.NewPCG(7, uint64(step))), 1+step*4%17, small, dense)
 			b.LogProbs = make([]float32, b.N*p.LogProbsPerRow())
 			p.Predict(b.Rows, b.LogProbs)
-			of := func(i, number int) []float32 {
-				return b.LogProbs[(i*len(names)+number)*small.Classes:][:small.Classes]
-			}
+			of := func(i, number int) []float32 { return p.of(b.LogProbs, i, number) }
 			logits := make([]float64, len(experts))
 			for e := range experts {
 				prior := cfg.Mixture.Heads / float64(len(experts)-4)
@@ -143,7 +141,7 @@ func TestMixtureRegret(t *testing.T) {
 			} else {
 				tracked += slices.Min(late)
 			}
-			m.learn([]int32{int32(y)}, 1, nil, at)
+			m.learn([]int32{int32(y)}, 1, nil, at, nil)
 		}
 		each := (1 + (1-c.lambda)*(rows-1)) / c.rate
 		for e, l := range losses {
@@ -157,34 +155,48 @@ func TestMixtureRegret(t *testing.T) {
 	}
 }
 
-// TestAnew: products and mixture learn from late labels as if their rows had been served just before; from labels that come at once
-// they learn what they do without [Config.Anew].
+// TestAnew: from late labels the first product learns as if their rows had been served just before, and the second what was served; the
+// mixture counts what was served the less, the more was learned since. Of labels that come at once nothing is another.
 func TestAnew(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		cfg := everything(dense)
-		asServed := cfg
-		asServed.Anew = false
-		late, atOnce, old := newPool(t, cfg), newPool(t, asServed), newPool(t, asServed)
-		var batches [3]Batch
-		for _, p := range []*Pool{late, atOnce, old} {
+		asServed, mixed := cfg, *cfg.Mixture
+		mixed.Anew = false
+		asServed.Mixture = &mixed
+		late, atOnce, before := newPool(t, cfg), newPool(t, asServed), newPool(t, asServed)
+		for _, p := range []*Pool{late, atOnce, before} {
 			live(p, dense, 0, 3)
+		}
+		kerneltest.WantClose(t, "scores of labels that come at once", late.mixture.score, before.mixture.score, 0)
+		score := slices.Clone(late.mixture.score)
+		for _, p := range []*Pool{late, atOnce, before} {
+			var batches [3]Batch
 			for i := range batches {
-				b := randomBatch(rand.New(rand.NewPCG(8, uint64(i))), 9, small, dense)
-				b.LogProbs = predictions(p, b.Rows)
-				batches[i] = b
+				batches[i] = randomBatch(rand.New(rand.NewPCG(8, uint64(i))), 5, small, dense) // half of a full one
+				batches[i].LogProbs = predictions(p, batches[i].Rows)
 			}
-			for _, b := range batches {
-				if p == atOnce {
+			for i, b := range batches {
+				switch p {
+				case late:
+					for e := range score {
+						for row, y := range b.Labels {
+							score[e] += float64(p.experts(b.LogProbs)(row, e)[y]) * math.Pow(mixed.Lambda, .5*float64(i))
+						}
+						score[e] *= math.Pow(mixed.Lambda, .5)
+					}
+				case atOnce:
 					b.LogProbs = predictions(p, b.Rows)
 				}
 				p.Learn(b)
 			}
 		}
-		learned := func(p *Pool) []float64 { return append(p.AppendWeights(nil), p.Shares()...) }
-		if got, want := learned(late), learned(atOnce); !slices.Equal(got, want) {
-			t.Errorf("dense %v: weights and shares %v, want %v", dense, got, want)
+		kerneltest.WantClose(t, "scores", late.mixture.score, score, 1e-5)
+		for j, want := range []*Pool{atOnce, before} {
+			if got := late.weights[j].theta; !slices.Equal(got, want.weights[j].theta) {
+				t.Errorf("dense %v: weights %v of product %d, want %v", dense, got, j, want.weights[j].theta)
+			}
 		}
-		if slices.Equal(learned(old), learned(atOnce)) {
+		if slices.Equal(before.weights[0].theta, atOnce.weights[0].theta) {
 			t.Errorf("dense %v: what is served early weighs the same, so this test says nothing", dense)
 		}
 	}

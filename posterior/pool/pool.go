@@ -67,7 +67,7 @@ type Pool struct {
 
 	weighed []int32   // scratch: labels of the rows that products learn from
 	logp    []float64 // scratch memory
-	anew    []float32 // likewise: what is weighed for [Config.Anew]
+	anew    []float32 // likewise: what the heads say of rows that they are about to learn
 	scratch softmaxScratch
 }
 
@@ -169,8 +169,17 @@ func (p *Pool) Names() []string {
 	return names
 }
 
-// LogProbsPerRow returns how many numbers Predict writes for a row: C for each of Names.
-func (p *Pool) LogProbsPerRow() int { return len(p.scores) * p.shape.Classes }
+// LogProbsPerRow returns how many numbers Predict writes for a row: C for each of Names, and the mixture's clock if it has one.
+func (p *Pool) LogProbsPerRow() int {
+	n := len(p.scores) * p.shape.Classes
+	if p.isAnew() {
+		n++
+	}
+	return n
+}
+
+// isAnew reports whether late labels are weighed anew.
+func (p *Pool) isAnew() bool { return p.mixture != nil && p.mixture.Anew }
 
 // Online returns the first of the paper's online heads, nil if there is none. It
 // belongs to the pool; SetState replaces it.
@@ -189,7 +198,7 @@ func (p *Pool) Online() *posterior.Online {
 func (p *Pool) Version() uint64 { return p.version }
 
 // Predict writes to logProbs, n × LogProbsPerRow, for each row the C natural log
-// probabilities of each of Names. The caller keeps them for Learn.
+// probabilities of each of Names, and how much was learned until then. The caller keeps them for Learn.
 func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	rows.check(p.shape, p.needs)
 	checkLength("log probabilities", len(logProbs), rows.N*p.LogProbsPerRow())
@@ -209,6 +218,11 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	}
 	if p.mixture != nil {
 		p.mixture.predict(n, p.experts(logProbs), func(i int) []float32 { return p.of(logProbs, i, 0) })
+	}
+	if p.isAnew() {
+		for i := range n {
+			logProbs[(i+1)*p.LogProbsPerRow()-1] = float32(p.mixture.clock[0])
+		}
 	}
 }
 
@@ -309,13 +323,13 @@ func (p *Pool) Learning(b Batch, reports []posterior.Report) (parts []func()) {
 	p.version++
 	small := []func(){}
 	if served > 0 {
-		weighed := b.LogProbs
-		if p.cfg.Anew {
+		anew := b.LogProbs
+		if p.isAnew() {
 			p.anew = kernel.Resize(p.anew, b.N*p.LogProbsPerRow())
 			p.Predict(b.Rows, p.anew)
-			weighed = p.anew[:len(b.LogProbs)]
+			anew = p.anew[:len(b.LogProbs)]
 		}
-		small = append(small, func() { p.learnServed(b.Labels[:served], b.LogProbs, weighed, b.LogRates) })
+		small = append(small, func() { p.learnServed(b.Labels[:served], b.LogProbs, anew, b.LogRates) })
 	}
 	share := p.cfg.share(b.N)
 	for k, h := range p.heads {
@@ -333,8 +347,8 @@ func (p *Pool) Learning(b Batch, reports []posterior.Report) (parts []func()) {
 // weighedRows is the bound of models without one.
 const weighedRows = 128
 
-// learnServed scores what was served for labels, and updates the weights from the log probabilities that are to be weighed.
-func (p *Pool) learnServed(labels []int32, served, weighed []float32, logRates []float64) {
+// learnServed scores what was served for labels, and updates the weights: those of the first product from what the heads say anew.
+func (p *Pool) learnServed(labels []int32, served, anew []float32, logRates []float64) {
 	for i, y := range labels {
 		for k := range p.scores {
 			p.scores[k].add(p.of(served, i, k), int(y))
@@ -342,16 +356,22 @@ func (p *Pool) learnServed(labels []int32, served, weighed []float32, logRates [
 	}
 	share := p.cfg.share(len(labels))
 	if p.mixture != nil {
-		p.mixture.learn(labels, share, logRates, p.experts(weighed))
+		var times func(i int) float64
+		if p.isAnew() {
+			times = func(i int) float64 { return float64(served[(i+1)*p.LogProbsPerRow()-1]) }
+		}
+		p.mixture.learn(labels, share, logRates, p.experts(served), times)
 	}
 	n := min(len(labels), cmp.Or(p.cfg.Weights.Rows, weighedRows))
 	p.weighed = kernel.Resize(p.weighed, n)
 	for i := range n {
 		p.weighed[i] = labels[i*len(labels)/n]
 	}
-	p.loadMembers(n, len(labels), weighed)
-	p.said.transpose(n)
-	for _, w := range p.weights {
+	for j, w := range p.weights {
+		if j == 0 || p.isAnew() {
+			p.loadMembers(n, len(labels), [][]float32{anew, served}[j])
+			p.said.transpose(n)
+		}
 		w.scratch.offset = logRates
 		w.learn(p.weighed, share)
 	}

@@ -100,7 +100,7 @@ func (r *regret) learn(batch []servedRow) {
 	r.late += r.Rate * spread(total) * spread(total) / 8
 	share := min(1, float64(len(batch))/50)
 	r.kept = math.Pow(r.Lambda, share)
-	r.mixture.learn(labels, share, nil, func(i, e int) []float32 { return batch[i].said[e] })
+	r.mixture.learn(labels, share, nil, func(i, e int) []float32 { return batch[i].said[e] }, nil)
 }
 
 // shares returns ω of every expert.

@@ -44,6 +44,9 @@ func (s Config) StateBytes(shape Shape) (least, most float64) {
 		if s.Fits() {
 			words += 2
 		}
+		if s.Mixture.Anew {
+			words++
+		}
 	}
 	words += 6 + float64(3*names) // header and scores
 	return 8 * words, 8 * (words + rows)

@@ -135,9 +135,12 @@ func TestTakeOverMoreClasses(t *testing.T) {
 		}
 		b.LogProbs = got
 		p.Learn(b)
-		for _, x := range predictions(p, b.Rows) {
-			if !(x <= 0 && x > -1e4) {
-				t.Fatalf("dense %t: a log probability is %v", dense, x)
+		logProbs := predictions(p, b.Rows)
+		for i := range b.N * len(p.Names()) {
+			for _, x := range p.of(logProbs, i%b.N, i/b.N) {
+				if !(x <= 0 && x > -1e4) {
+					t.Fatalf("dense %t: a log probability is %v", dense, x)
+				}
 			}
 		}
 	}
