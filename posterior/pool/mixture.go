@@ -12,8 +12,8 @@ import (
 //	p(c) = Σ_e ω_e p_e(c),  ω_e ∝ π_e exp(η L_e).
 //
 // L_e is the discounted log likelihood of what e served: a batch replaces it by
-// λ^share (L_e + Σ_i λ^a_i log p_e(y_i)), where a_i is 0 or, with Anew, the sum of the shares of the batches that were
-// learned since row i was served. This is dynamic model averaging (Raftery, Kárný &
+// λ^share (L_e + Σ_i λ^a_i log p_e(y_i)), where a_i is 0 or, with Anew, the number of full batches of labels that were
+// learned since row i was served, however large the batches were. This is dynamic model averaging (Raftery, Kárný &
 // Ettler 2010) with the likelihood to the power η. The products have equal parts of what
 // the members leave them of the prior shares π.
 //
@@ -34,7 +34,7 @@ type mixture struct {
 	logPrior []float64 // log π
 	score    []float64 // L
 	logShare []float64 // log ω
-	clock    []float64 // with Anew the sum of the shares of all batches, one number
+	learned  []float64 // with Anew the number of labels, one number
 
 	counted []int     // experts with a share that counts
 	terms   []float64 // their log ω_e + log p_e(c) of rows, n × C × stride
@@ -68,7 +68,7 @@ func newMixture(cfg mixtureConfig, scores []float64, members, classes int, fitte
 		m.logPrior[n-2], m.logPrior[n-1] = double.Log(m.Fitted), double.Log(m.Half)
 	}
 	if cfg.Anew {
-		m.clock = make([]float64, 1)
+		m.learned = make([]float64, 1)
 	}
 	copy(m.score, scores)
 	m.weigh()
@@ -121,20 +121,20 @@ func (m *mixture) predict(n int, at func(i, e int) []float32, to func(i int) []f
 }
 
 // learn adds the log likelihoods of labels, and forgets as for a batch of that share. logRates are as in
-// [Batch], and times what the clock was when rows were served.
-func (m *mixture) learn(labels []int32, share float64, logRates []float64, at func(i, e int) []float32, times func(i int) float64) {
+// [Batch], and age says how many full batches were learned since row i was served.
+func (m *mixture) learn(labels []int32, share float64, logRates []float64, at func(i, e int) []float32, age func(i int) float64) {
 	logKeep := double.Log(m.Lambda)
 	for i, y := range labels {
 		keep := 1.0
 		if m.Anew {
-			keep = double.Exp(float64(logKeep * max(m.clock[0]-times(i), 0)))
+			keep = double.Exp(float64(logKeep * max(age(i), 0)))
 		}
 		for e := range m.score {
 			m.score[e] += float64(keep * (float64(at(i, e)[y]) + amongLabels(at(i, e), logRates, int(y))))
 		}
 	}
 	if m.Anew {
-		m.clock[0] += share
+		m.learned[0] += float64(len(labels))
 	}
 	m.discount(double.Exp(float64(logKeep * share)))
 }
@@ -163,12 +163,12 @@ func (m *mixture) discount(keep float64) {
 // takeOver takes over a share of the scores.
 func (m *mixture) takeOver(from *mixture, keep float64) {
 	copy(m.score, from.score)
-	copy(m.clock, from.clock)
+	copy(m.learned, from.learned)
 	m.discount(keep)
 }
 
 func (m *mixture) state(s *words.Stream) {
-	s.Counts(m.clock)
+	s.Counts(m.learned)
 	if s.Floats(m.score); s.Reads && s.Err == nil {
 		m.weigh()
 	}

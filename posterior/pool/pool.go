@@ -169,7 +169,8 @@ func (p *Pool) Names() []string {
 	return names
 }
 
-// LogProbsPerRow returns how many numbers Predict writes for a row: C for each of Names, and the mixture's clock if it has one.
+// LogProbsPerRow returns how many numbers Predict writes for a row: C for each of Names, and by Anew how many
+// labels were learned.
 func (p *Pool) LogProbsPerRow() int {
 	n := len(p.scores) * p.shape.Classes
 	if p.isAnew() {
@@ -198,7 +199,7 @@ func (p *Pool) Online() *posterior.Online {
 func (p *Pool) Version() uint64 { return p.version }
 
 // Predict writes to logProbs, n × LogProbsPerRow, for each row the C natural log
-// probabilities of each of Names, and how much was learned until then. The caller keeps them for Learn.
+// probabilities of each of Names, and by Anew how many labels were learned. The caller keeps them for Learn.
 func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	rows.check(p.shape, p.needs)
 	checkLength("log probabilities", len(logProbs), rows.N*p.LogProbsPerRow())
@@ -221,7 +222,7 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	}
 	if p.isAnew() {
 		for i := range n {
-			logProbs[(i+1)*p.LogProbsPerRow()-1] = float32(p.mixture.clock[0])
+			logProbs[(i+1)*p.LogProbsPerRow()-1] = float32(p.mixture.learned[0])
 		}
 	}
 }
@@ -356,11 +357,9 @@ func (p *Pool) learnServed(labels []int32, served, anew []float32, logRates []fl
 	}
 	share := p.cfg.share(len(labels))
 	if p.mixture != nil {
-		var times func(i int) float64
-		if p.isAnew() {
-			times = func(i int) float64 { return float64(served[(i+1)*p.LogProbsPerRow()-1]) }
-		}
-		p.mixture.learn(labels, share, logRates, p.experts(served), times)
+		p.mixture.learn(labels, share, logRates, p.experts(served), func(i int) float64 {
+			return (p.mixture.learned[0] - float64(served[(i+1)*p.LogProbsPerRow()-1])) / p.cfg.Batch
+		})
 	}
 	n := min(len(labels), cmp.Or(p.cfg.Weights.Rows, weighedRows))
 	p.weighed = kernel.Resize(p.weighed, n)

@@ -16,7 +16,7 @@ func (p *Pool) Twin() *Pool {
 		t.weights[j] = &weights{heads: w.heads, classes: w.classes, theta: w.theta, said: t.said}
 	}
 	if p.mixture != nil {
-		t.mixture = &mixture{mixtureConfig: p.mixture.mixtureConfig, classes: p.mixture.classes, logShare: p.mixture.logShare, clock: p.mixture.clock}
+		t.mixture = &mixture{mixtureConfig: p.mixture.mixtureConfig, classes: p.mixture.classes, logShare: p.mixture.logShare, learned: p.mixture.learned}
 	}
 	return &t
 }
