@@ -134,6 +134,7 @@ func TestDeterministicRooms(t *testing.T) {
 		{own + "gnn/dataset", []string{"inexact normals", "io/fs", "os", "path/filepath"}, "loads and generates data sets; nothing of the engine imports it"},
 		{own + "pipeline/pipelinetest", []string{"inexact normals"}, "for tests of the engine; no program imports it"},
 		{own + "posterior", []string{"inexact normals", "sync"}, "normals begin a training; a sync.Pool of buffers that are written before they are read"},
+		{own + "posterior/pool", []string{"sync"}, "parts of an update wait for the one that predicts first"},
 		{own + "posterior/calibration", []string{"sync"}, "a sync.Pool of buffers that are written before they are read"},
 
 		{"golang.org/x/text/unicode/norm", []string{"sync"}, "its table of compositions is made once"},

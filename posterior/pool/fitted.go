@@ -32,6 +32,7 @@ type fitted struct {
 	changed digest  // of what the last learn changed
 	at      chances // scratch
 	loaded  []phi   // scratch: the rows of a batch
+	of      *Rows   // that are loaded
 }
 
 // solver brings the weights of a fitted head to the optimum of its rows, as far as labels pay for it: by Newton's
@@ -158,10 +159,24 @@ func (s *chances) softmax(classes, n int) {
 }
 
 func (f *fitted) predict(rows *Rows, logp []float64) {
-	for i := range rows.N {
-		f.phi.load(rows, i)
+	f.each(rows, func(i int) {
 		copy(logp[i*f.classes:(i+1)*f.classes], f.at.logits(f.weights, &f.phi.row, f.weights.serving(), 1, nil))
+	})
+}
+
+// each loads rows and calls do for each. The same rows, which do not change, are read once.
+func (f *fitted) each(rows *Rows, do func(i int)) {
+	for len(f.loaded) < rows.N {
+		f.loaded = append(f.loaded, phi{})
 	}
+	for i := range rows.N {
+		if f.phi.row, f.loaded[i] = f.loaded[i], f.phi.row; f.of != rows {
+			f.phi.load(rows, i)
+		}
+		do(i)
+		f.phi.row, f.loaded[i] = f.loaded[i], f.phi.row
+	}
+	f.of = rows
 }
 
 // tally adds the log likelihoods of the label of the loaded row to the scores of all strengths.
@@ -222,6 +237,7 @@ func (f *fitted) train(b *Batch) {
 		b = &Batch{Rows: b.Replay, Labels: b.ReplayLabels}
 	}
 	f.phi.fit(b)
+	f.of = nil
 	for fold := range f.folds(b.N) {
 		held := func(i int) bool { return mix(uint64(i))%heldFolds == uint64(fold) }
 		f.fitFrom(0, len(f.cfg.Strengths))
@@ -301,20 +317,13 @@ func (f *fitted) learn(b *Batch, _ float64) posterior.Report {
 			f.remove(int(y), at.row)
 		}
 	}
-	for len(f.loaded) < b.N {
-		f.loaded = append(f.loaded, phi{})
-	}
-	for i, y := range b.Labels {
-		f.phi.load(&b.Rows, i)
-		f.tally(y, b.LogRates)
-		f.loaded[i], f.phi.row = f.phi.row, f.loaded[i]
-	}
+	f.each(&b.Rows, func(i int) { f.tally(b.Labels[i], b.LogRates) })
 	f.choose()
-	for i, y := range b.Labels {
-		f.loaded[i], f.phi.row = f.phi.row, f.loaded[i]
-		f.mass[y] += standsFor(int(y), b.LogRates)
-		f.insert(int64(nodeOf(b.Nodes, i)), int(y), b.LogRates)
-	}
+	f.each(&b.Rows, func(i int) {
+		y := int(b.Labels[i])
+		f.mass[y] += standsFor(y, b.LogRates)
+		f.insert(int64(nodeOf(b.Nodes, i)), y, b.LogRates)
+	})
 	for i, y := range b.ReplayLabels {
 		if node := nodeOf(b.ReplayNodes, i); node != none && f.solver.isPaid() {
 			f.phi.load(&b.Replay, i)
@@ -348,7 +357,7 @@ func (f *fitted) takeOver(from classifier, _ float64) {
 
 func (f *fitted) twin() classifier {
 	t := *f
-	t.phi, t.at = f.phi.twin(), chances{}
+	t.phi, t.at, t.loaded, t.of = f.phi.twin(), chances{}, nil, nil
 	return &t
 }
 

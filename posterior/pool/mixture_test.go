@@ -160,6 +160,7 @@ func TestMixtureRegret(t *testing.T) {
 func TestAnew(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		cfg := everything(dense)
+		cfg.Weights.Rows = 3 // of five
 		asServed, mixed := cfg, *cfg.Mixture
 		mixed.Anew = false
 		asServed.Mixture = &mixed

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 
@@ -204,10 +205,8 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	rows.check(p.shape, p.needs)
 	checkLength("log probabilities", len(logProbs), rows.N*p.LogProbsPerRow())
 	n, classes := rows.N, p.shape.Classes
-	p.logp = kernel.Resize(p.logp, n*classes)
-	for k, h := range p.heads {
-		h.predict(&rows, p.logp)
-		p.write(logProbs, 1+k)
+	for k := range p.heads {
+		p.say(&rows, k, logProbs)
 	}
 	p.loadMembers(n, n, logProbs)
 	for j, w := range p.weights {
@@ -225,6 +224,13 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 			logProbs[(i+1)*p.LogProbsPerRow()-1] = float32(p.mixture.learned[0])
 		}
 	}
+}
+
+// say writes what a head says of rows.
+func (p *Pool) say(rows *Rows, head int, logProbs []float32) {
+	p.logp = kernel.Resize(p.logp, rows.N*p.shape.Classes)
+	p.heads[head].predict(rows, p.logp)
+	p.write(logProbs, 1+head)
 }
 
 // halve writes the geometric mean of the first product and the fitted head.
@@ -310,7 +316,7 @@ func (p *Pool) Learn(b Batch) []posterior.Report {
 }
 
 // Learning returns the parts of [Pool.Learn], the largest first. Each is to be done once, before any other method is
-// called; they may be done at the same time. They write the reports.
+// called; they may be done at the same time: one then has heads speak anew, and the others wait. They write the reports.
 func (p *Pool) Learning(b Batch, reports []posterior.Report) (parts []func()) {
 	if p.onlyPredicts {
 		panic("pool: the twin of another pool learns")
@@ -322,19 +328,22 @@ func (p *Pool) Learning(b Batch, reports []posterior.Report) (parts []func()) {
 		return nil
 	}
 	p.version++
-	small := []func(){}
+	small, first := []func(){}, func() {}
+	if served > 0 && p.isAnew() {
+		first = sync.OnceFunc(func() { p.sayAnew(&b.Rows, served) })
+	}
 	if served > 0 {
-		anew := b.LogProbs
-		if p.isAnew() {
-			p.anew = kernel.Resize(p.anew, b.N*p.LogProbsPerRow())
-			p.Predict(b.Rows, p.anew)
-			anew = p.anew[:len(b.LogProbs)]
-		}
-		small = append(small, func() { p.learnServed(b.Labels[:served], b.LogProbs, anew, b.LogRates) })
+		small = append(small, func() {
+			first()
+			p.learnServed(b.Labels[:served], b.LogProbs, b.LogRates)
+		})
 	}
 	share := p.cfg.share(b.N)
 	for k, h := range p.heads {
-		learn := func() { reports[k] = h.learn(&b, share) }
+		learn := func() {
+			first()
+			reports[k] = h.learn(&b, share)
+		}
 		switch h.(type) {
 		case *wide, *fitted:
 			parts = append(parts, learn)
@@ -348,8 +357,23 @@ func (p *Pool) Learning(b Batch, reports []posterior.Report) (parts []func()) {
 // weighedRows is the bound of models without one.
 const weighedRows = 128
 
+// weighs returns of how many of so many labels products learn.
+func (p *Pool) weighs(labels int) int { return min(labels, cmp.Or(p.cfg.Weights.Rows, weighedRows)) }
+
+// sayAnew sets anew to what members say of the rows, of those that were served, that products learn from.
+func (p *Pool) sayAnew(rows *Rows, served int) {
+	if n := p.weighs(served); n < rows.N {
+		some := rows.some(n, served, p.shape)
+		rows = &some
+	}
+	p.anew = kernel.Resize(p.anew, rows.N*p.LogProbsPerRow())
+	for _, k := range p.members {
+		p.say(rows, k, p.anew)
+	}
+}
+
 // learnServed scores what was served for labels, and updates the weights: those of the first product from what the heads say anew.
-func (p *Pool) learnServed(labels []int32, served, anew []float32, logRates []float64) {
+func (p *Pool) learnServed(labels []int32, served []float32, logRates []float64) {
 	for i, y := range labels {
 		for k := range p.scores {
 			p.scores[k].add(p.of(served, i, k), int(y))
@@ -361,14 +385,18 @@ func (p *Pool) learnServed(labels []int32, served, anew []float32, logRates []fl
 			return (p.mixture.learned[0] - float64(served[(i+1)*p.LogProbsPerRow()-1])) / p.cfg.Batch
 		})
 	}
-	n := min(len(labels), cmp.Or(p.cfg.Weights.Rows, weighedRows))
+	n := p.weighs(len(labels))
 	p.weighed = kernel.Resize(p.weighed, n)
 	for i := range n {
 		p.weighed[i] = labels[i*len(labels)/n]
 	}
 	for j, w := range p.weights {
-		if j == 0 || p.isAnew() {
-			p.loadMembers(n, len(labels), [][]float32{anew, served}[j])
+		switch {
+		case j == 0 && p.isAnew():
+			p.loadMembers(n, n, p.anew)
+			p.said.transpose(n)
+		case j == 0 || p.isAnew():
+			p.loadMembers(n, len(labels), served)
 			p.said.transpose(n)
 		}
 		w.scratch.offset = logRates

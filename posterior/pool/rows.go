@@ -124,6 +124,36 @@ func (r *Rows) check(s Shape, need Need) {
 	}
 }
 
+// some returns n of the first so many rows, spread evenly.
+func (r *Rows) some(n, of int, s Shape) Rows {
+	z := posterior.Rows{Z: some(r.Embedded.Z, n, of, s.Embedding), Tau: some(r.Embedded.Tau, n, of, 1)}
+	return Rows{
+		N: n, X: r.X.some(n, of, s.Features), S: r.S.some(n, of, s.Features), Degree: some(r.Degree, n, of, 1), Embedded: z,
+		Labelled: some(r.Labelled, n, of, s.Classes), Second: some(r.Second, n, of, s.Classes), Kinds: some(r.Kinds, n, of, s.Means*s.Classes),
+	}
+}
+
+func (f *Features) some(n, of, d int) (to Features) {
+	if f.Start == nil {
+		return Features{Dense: some(f.Dense, n, of, d)}
+	}
+	to.Start = make([]int, 1, n+1)
+	for i := range n {
+		from, end := f.Start[i*of/n], f.Start[i*of/n+1]
+		to.Index, to.Value = append(to.Index, f.Index[from:end]...), append(to.Value, f.Value[from:end]...)
+		to.Start = append(to.Start, len(to.Index))
+	}
+	return to
+}
+
+// some returns n of the first so many rows of a width, spread evenly, and nothing where there are none.
+func some[T any](x []T, n, of, width int) (list []T) {
+	for i := 0; i < n && len(x) > 0; i++ {
+		list = append(list, x[i*of/n*width:][:width]...)
+	}
+	return list
+}
+
 func (f *Features) check(n, d int) {
 	if f.Start == nil {
 		checkLength("dense features", len(f.Dense), n*d)

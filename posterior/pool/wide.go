@@ -42,6 +42,7 @@ type wide struct {
 	// One of the two, by Scale.
 	sparse *sparseMatrix // Unit
 	dense  *denseMatrix  // Standard
+	of     *Rows         // the rows of Φ
 
 	mixed *interactions // the last columns, nil if there are none
 	read  []float64     // scratch: the columns of a row that they read
@@ -83,6 +84,7 @@ func (w *wide) mix() {
 
 // newMatrix gives w a matrix Φ of its own.
 func (w *wide) newMatrix() {
+	w.of = nil
 	if w.cfg.Scale == Standard {
 		w.dense = newDenseMatrix(w.columns)
 	} else {
@@ -90,25 +92,32 @@ func (w *wide) newMatrix() {
 	}
 }
 
-// designMatrix returns Φ of rows. It is valid until the next call. learn says
-// whether it will be learned from or only predicted with.
+// designMatrix returns Φ of rows. It is valid until the next call; of the same rows, which do not change, it is made once. learn
+// says whether it will be learned from or only predicted with.
 func (w *wide) designMatrix(rows *Rows, learn bool) designMatrix {
-	if w.cfg.Scale == Standard {
+	known := w.of == rows
+	w.of = rows
+	if w.cfg.Scale == Unit {
+		if known {
+			return w.sparse
+		}
+		w.sparse.reset()
+		for i := range rows.N {
+			w.appendRow(rows, i)
+		}
+		w.sparse.finish()
+		return w.sparse
+	}
+	if !known {
 		w.dense.reset(rows.N)
 		for i := range rows.N {
 			w.writeRow(w.dense.row(i), rows, i)
 		}
-		if learn {
-			w.dense.setAbsolute()
-		}
-		return w.dense
 	}
-	w.sparse.reset()
-	for i := range rows.N {
-		w.appendRow(rows, i)
+	if learn {
+		w.dense.setAbsolute()
 	}
-	w.sparse.finish()
-	return w.sparse
+	return w.dense
 }
 
 // writeRow writes φ of row i to dst, with standardised features.
@@ -217,6 +226,7 @@ func (w *wide) train(b *Batch) {
 	if w.mixed != nil {
 		w.mixed.fit(b.N, func(i int) []float64 { return w.readOf(&b.Rows, i) })
 	}
+	w.of = nil // what scales Φ is new
 	w.update(&b.Rows, b.Labels, w.cfg.TrainingPasses)
 	w.version++
 }
