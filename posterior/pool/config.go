@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -53,8 +54,10 @@ type Fitted struct {
 	Scale  scale   `json:"scale"`
 	// Strengths of the L2 term are fitted beside each other; the one that was best serves.
 	Strengths []float64 `json:"strengths"`
-	Rows      int       `json:"rows"` // labelled rows that are kept, at most
-	Work      int       `json:"work"` // multiply-adds for each label of a batch
+	// Streamed is how many of them are fitted in the stream, those about the one that was best for rows held out; 0 for 4.
+	Streamed int `json:"streamed,omitempty"`
+	Rows     int `json:"rows"` // labelled rows that are kept, at most
+	Work     int `json:"work"` // multiply-adds for each label of a batch
 	// Few has each label pay for 1 + Few/n times as much, with n labels so far.
 	Few    float64 `json:"few,omitempty"`
 	Replay int     `json:"replay"` // as of [Wide]
@@ -389,7 +392,7 @@ func fittedHead(t Traits, scale scale) *Fitted {
 		Rows: 8192, Work: 49152, Few: 1000, Replay: 4, TrainingPasses: 100,
 	}
 	if f.Strengths = []float64{100, 10, 1, .1}; scale == Unit {
-		f.Strengths = []float64{10, 1, .1}
+		f.Strengths, f.Streamed, f.Work = []float64{10, 1, .1}, 2, f.Work/2
 	}
 	if t.Alike {
 		f.Blocks, filled = slices.DeleteFunc(f.Blocks, Block.isFeatures), 0
@@ -397,12 +400,18 @@ func fittedHead(t Traits, scale scale) *Fitted {
 	if f.isNewton(Shape{Features: t.Features, Classes: t.Classes}) {
 		return f
 	}
-	visit := float64(3*(filled+float64(around))) * float64(strideOf(t.Classes)*streamed)
+	visit := float64(3*(filled+float64(around))) * float64(strideOf(t.Classes)*f.streamed())
 	if visit > float64(f.Work)/leastVisits || scale == Unit && t.Rows < enoughRows {
 		return nil
 	}
 	return f
 }
+
+// usualStreamed is how many strengths are fitted in the stream by models that do not say.
+const usualStreamed = 4
+
+// streamed returns how many strengths are fitted in the stream.
+func (f *Fitted) streamed() int { return min(cmp.Or(f.Streamed, usualStreamed), len(f.Strengths)) }
 
 // columns returns the number of columns of a row, of a shape that may be too large for an int.
 func (f *Fitted) columns(s Shape) (n float64) {
@@ -537,6 +546,8 @@ func (h HeadConfig) validate() error {
 		for _, s := range f.Strengths {
 			r.Unless(isPositive(s), "strength %v: give a positive number, such as 1", s)
 		}
+		r.Unless(f.Streamed >= 0 && f.Streamed <= maxStrengths, "streamed %d: give a number of strengths up to %d, or 0 for %d",
+			f.Streamed, maxStrengths, usualStreamed)
 		r.Unless(f.Rows > 0 && f.Rows <= maxRows, "rows %d: give a number up to %d, such as 8192", f.Rows, maxRows)
 		r.Unless(f.Work >= 0 && f.Work <= maxWork, "work %d: give a number up to %d, such as 32768", f.Work, maxWork)
 		r.Unless(f.Few >= 0 && f.Few <= maxRows, "few %v: give a number of labels up to %d, such as 1000, or 0 for none", f.Few, maxRows)

@@ -76,12 +76,9 @@ func newFitted(cfg Fitted, shape Shape) *fitted {
 	return f
 }
 
-// streamed is the number of strengths that are fitted in the stream.
-const streamed = 4
-
 // fitAbout begins anew, with the strengths about one.
 func (f *fitted) fitAbout(about int) {
-	n := min(streamed, len(f.cfg.Strengths))
+	n := f.cfg.streamed()
 	f.fitFrom(min(max(about-1, 0), len(f.cfg.Strengths)-n), n)
 }
 

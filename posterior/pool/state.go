@@ -83,7 +83,7 @@ func (h HeadConfig) stateWords(shape Shape) (words, rows float64) {
 		if slices.ContainsFunc(h.Fitted.Blocks, Block.isLifts) {
 			words += classes
 		}
-		k, all := float64(min(streamed, len(h.Fitted.Strengths))), float64(len(h.Fitted.Strengths))
+		k, all := float64(h.Fitted.streamed()), float64(len(h.Fitted.Strengths))
 		words += 7 + all + float64(4*classes) + float64(float64(columns*classes)*k)
 		said := float64(k * classes)
 		if h.Fitted.isNewton(shape) {
