@@ -42,10 +42,10 @@ func TestCoverageOfDrift(t *testing.T) {
 }
 
 // TestCoverageBars: on the real data sets the mean coverage over ten seeds stays within
-// two points of 90 %, as docs/coverage.md claims, plus one standard error: that of a share
-// of 90 % among as many labels as the ten seeds have, 1.1 points on Cornell and Texas, 0.9
-// on Wisconsin and 0.3 on Cora. If labels are half a stream late, the pool's sets cover
-// more on the small data sets; docs/coverage.md says so too.
+// two points of 90 %, and 2.5 where labels are half a stream late, as docs/coverage.md
+// claims, plus one standard error: that of a share of 90 % among as many labels as the ten
+// seeds have, 1.1 points on Cornell and Texas, 0.9 on Wisconsin and 0.3 on Cora. If labels are
+// late, the pool's sets cover more on the small data sets; docs/coverage.md says so too.
 func TestCoverageBars(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains ten seeds of four data sets")
@@ -78,6 +78,9 @@ func coverageBars(t *testing.T, head string) {
 	for c, rate := range sum {
 		t.Logf("%v: %.3f", c, rate)
 		margin := 0.02 + math.Sqrt(0.9*0.1/labels[c])
+		if c.delay == 10 {
+			margin += 0.005
+		}
 		least, most := 0.9-margin, 0.9+margin
 		if head == pipeline.HeadPool && c.dataset != "cora" && c.delay == 10 {
 			most = 0.945
