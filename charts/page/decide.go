@@ -19,8 +19,8 @@ type Desk interface {
 	// Decode decodes an event as the nodes topic has it, see Config.Decode.
 	Decode(body []byte) (n *event.Node, reason event.Reason, detail string)
 	// Decide returns the first prediction of a node, once it is committed. Unless the node is known to
-	// be in the graph, its event is sent before.
-	Decide(ctx context.Context, id event.ID, body []byte, known bool) (Decision, error)
+	// be in the graph, whose windows are so many, its event is sent before.
+	Decide(ctx context.Context, id event.ID, body []byte, known bool, windows int64) (Decision, error)
 }
 
 // Decision is a committed prediction, and where it is.
@@ -66,15 +66,16 @@ func (s *Server) decide(r *http.Request) (any, *problem) {
 		return nil, p
 	}
 	var known bool
+	var windows int64
 	var reason event.Reason
 	var detail string
-	if p := s.engine(ctx, func(e *pipeline.Engine) { _, known, reason, detail = e.Suppose(n) }); p != nil {
+	if p := s.engine(ctx, func(e *pipeline.Engine) { _, known, reason, detail = e.Suppose(n); windows = e.Next() }); p != nil {
 		return nil, p
 	}
 	if reason != "" && reason != event.ImpossibleCommand { // an edge that no what-if can have may come
 		return nil, refused(reason, detail)
 	}
-	d, err := (*desk).Decide(ctx, n.ID, body, known)
+	d, err := (*desk).Decide(ctx, n.ID, body, known, windows)
 	switch {
 	case errors.Is(err, ErrBusy):
 		return nil, busy.because(err.Error())

@@ -347,10 +347,12 @@ func (r *crashRun) rebase() {
 	}
 }
 
-// restart restarts the workers that have ended, each with the next point.
+// restart restarts the workers that have ended, each with the next point. One without a standby would wait for the end of the last
+// one's session in any case. Here it does so before it joins the group: kfake never removes a member that is killed
+// before its first JoinGroup was answered, and no other would own the graph.
 func (r *crashRun) restart() {
 	for name, p := range r.workers {
-		if !closed(p.ended) {
+		if !closed(p.ended) || !r.plan.standby && time.Since(p.at) < session+session/5 {
 			continue
 		}
 		r.matrix.note(p)

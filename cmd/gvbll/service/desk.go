@@ -42,6 +42,7 @@ type desk struct {
 	decoder   func() *wire.Decoder
 	classes   func() []string // of the model that serves
 	interval  atomic.Int64    // between commits, nanoseconds
+	committed atomic.Int64    // windows, of the worker beside it; that of a standby has no others
 	sends     chan sending
 	searching chan struct{} // holds one element while the topic is searched
 	calls     *metrics.Calls
@@ -103,14 +104,14 @@ func (d *desk) Decode(body []byte) (n *event.Node, reason event.Reason, detail s
 }
 
 // Decide implements [page.Desk].
-func (d *desk) Decide(ctx context.Context, id event.ID, body []byte, known bool) (page.Decision, error) {
+func (d *desk) Decide(ctx context.Context, id event.ID, body []byte, known bool, windows int64) (page.Decision, error) {
 	began := time.Now()
-	found, result, err := d.decide(ctx, id, body, known)
+	found, result, err := d.decide(ctx, id, body, known, windows)
 	d.calls.Ended(result, time.Since(began), err == nil)
 	return found, err
 }
 
-func (d *desk) decide(ctx context.Context, id event.ID, body []byte, known bool) (_ page.Decision, result string, err error) {
+func (d *desk) decide(ctx context.Context, id event.ID, body []byte, known bool, windows int64) (_ page.Decision, result string, err error) {
 	key := wire.AppendKey(nil, id)
 	c := &call{id: id, bytes: len(body), done: make(chan page.Decision, 1)}
 	first, err := d.begin(string(key), c)
@@ -130,6 +131,7 @@ func (d *desk) decide(ctx context.Context, id event.ID, body []byte, known bool)
 		}} // which has room for all calls
 	}
 	var settled <-chan time.Time
+	committed := d.committed.Load() >= windows // all that may have brought the node
 	for {
 		select {
 		case found := <-c.done:
@@ -147,7 +149,13 @@ func (d *desk) decide(ctx context.Context, id event.ID, body []byte, known bool)
 			}
 			settled = time.After(time.Duration(d.interval.Load()) + settle)
 		case <-settled:
-			return page.Decision{}, "old", page.ErrOld
+			if committed {
+				return page.Decision{}, "old", page.ErrOld
+			}
+			if settled = time.After(settle); d.committed.Load() >= windows {
+				committed, settled, searched = true, nil, make(chan error, 1)
+				go func() { searched <- d.find(ctx, key) }()
+			}
 		case <-ctx.Done():
 			return page.Decision{}, "late", d.late(key, nil)
 		}

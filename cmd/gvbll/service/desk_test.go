@@ -61,7 +61,7 @@ func TestDeskIsBounded(t *testing.T) {
 				all.Go(func() {
 					ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 					defer stop()
-					_, err := d.Decide(ctx, event.ID{Num: int64(i)}, make([]byte, c.size), false)
+					_, err := d.Decide(ctx, event.ID{Num: int64(i)}, make([]byte, c.size), false, 0)
 					switch {
 					case errors.Is(err, page.ErrBusy):
 						busy.Add(1)
@@ -100,7 +100,7 @@ func TestDeskSendsOthers(t *testing.T) {
 				if i%4 == 0 {
 					size = 5000
 				}
-				_, err := d.Decide(ctx, event.ID{Num: int64(i)}, []byte(strings.Repeat("x", size)), false)
+				_, err := d.Decide(ctx, event.ID{Num: int64(i)}, []byte(strings.Repeat("x", size)), false, 0)
 				if err != nil && strings.Contains(err.Error(), "max.message.bytes=2000") != (i%4 == 0) {
 					t.Errorf("event %d of %d bytes: %v", i, size, err)
 				} else if i%4 == 0 {
@@ -117,8 +117,12 @@ func TestDeskSendsOthers(t *testing.T) {
 	})
 }
 
+// longestCommit is how long a commit takes in a test.
+const longestCommit = 10 * settle
+
 // TestDeskTellsNodesApart: the nodes 7 and "7" have the same record key, and each call gets its own node's prediction, as the
-// same answer whether it is waited for or found, by number of class where the model has no name.
+// same answer whether it is waited for or found, by number of class where the model has no name. What is
+// not committed yet is waited for.
 func TestDeskTellsNodesApart(t *testing.T) {
 	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
 		d, c := deskOn(t, k, nil)
@@ -136,14 +140,29 @@ func TestDeskTellsNodesApart(t *testing.T) {
 		put(text, 0, .5)
 		for id, want := range map[event.ID]string{number: `{"a":0.75,"b":0.25}`, text: `{"a":0.5,"b":0.5}`} {
 			for range 2 { // found, and remembered
-				found, err := d.Decide(t.Context(), id, nil, true)
+				found, err := d.Decide(t.Context(), id, nil, true, 0)
 				if err != nil || !strings.Contains(string(found.Prediction), want) {
 					t.Errorf("node %v: %s, %v, want %s", id, found.Prediction, err, want)
 				}
 			}
 		}
-		if _, err := d.Decide(t.Context(), event.ID{Num: 8}, nil, true); !errors.Is(err, page.ErrOld) {
+		if _, err := d.Decide(t.Context(), event.ID{Num: 8}, nil, true, 0); !errors.Is(err, page.ErrOld) {
 			t.Errorf("a node that came long ago: %v, want %v", err, page.ErrOld)
+		}
+		// A node of a window whose commit takes long, as brokers do not answer, did not come long ago.
+		late := event.ID{Num: 9}
+		d.committed.Store(4)
+		within, stop := context.WithTimeout(t.Context(), longestCommit)
+		defer stop()
+		if _, err := d.Decide(within, late, nil, true, 5); err == nil || errors.Is(err, page.ErrOld) {
+			t.Errorf("a node whose window is not committed: %v", err)
+		}
+		time.AfterFunc(longestCommit, func() {
+			put(late, 0, .75)
+			d.committed.Store(5)
+		})
+		if found, err := d.Decide(t.Context(), late, nil, true, 5); err != nil || !strings.Contains(string(found.Prediction), "0.75") {
+			t.Errorf("a node whose window is committed meanwhile: %s, %v", found.Prediction, err)
 		}
 	})
 }

@@ -159,11 +159,13 @@ func (s *service) on(e replay.Event) {
 		s.onRecovered(e)
 	case replay.TookOver:
 		s.Board.serves(s.Engine.Serving().Model())
+		s.commits(e.Windows)
 		page.Owns()
 	case replay.Stepped:
 		s.onStepped(e)
 	case replay.Committed:
 		s.show()
+		s.commits(e.Last + 1)
 		page.Committed(time.Now())
 	case replay.Forgotten:
 		s.onForgot(e)
@@ -171,6 +173,13 @@ func (s *service) on(e replay.Event) {
 		s.onLoaded()
 	case replay.Lag:
 		page.Lag(e.Topic, e.Records, e.Withheld)
+	}
+}
+
+// commits tells the desk how many windows are committed.
+func (s *service) commits(windows int64) {
+	if s.desk != nil {
+		s.desk.committed.Store(windows)
 	}
 }
 
