@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,7 @@ type desk struct {
 	decoder   func() *wire.Decoder
 	classes   func() []string // of the model that serves
 	interval  atomic.Int64    // between commits, nanoseconds
-	committed atomic.Int64    // windows, of the worker beside it; that of a standby has no others
+	committed atomic.Int64    // windows, of the worker beside it; that of a standby has only such
 	sends     chan sending
 	searching chan struct{} // holds one element while the topic is searched
 	calls     *metrics.Calls
@@ -85,13 +86,15 @@ func newDesk(ctx context.Context, c *kafka.Client, set Setup, classes func() []s
 			return nil, err
 		}
 	}
-	return &desk{
+	d := &desk{
 		client: c, names: set.Names, log: set.Process.Log, classes: classes,
 		decoder: func() *wire.Decoder { return &wire.Decoder{Map: m, First: set.Config.Reading.First} },
 		sends:   make(chan sending, mostCalls), searching: make(chan struct{}, 1),
 		waiting: make(map[string][]*call), answers: make(map[event.ID]answer),
 		calls: metrics.NewCalls(set.Web.Registry),
-	}, nil
+	}
+	d.committed.Store(math.MaxInt64)
+	return d, nil
 }
 
 // Decode implements [page.Desk]: an event that adds nodes which get no prediction, or several, is refused.
@@ -120,10 +123,14 @@ func (d *desk) decide(ctx context.Context, id event.ID, body []byte, known bool,
 	}
 	defer d.end(string(key), c)
 	var sent, searched chan error
+	search := func() {
+		found := make(chan error, 1)
+		searched = found
+		go func() { found <- d.find(ctx, key) }()
+	}
 	switch {
 	case known:
-		searched = make(chan error, 1)
-		go func() { searched <- d.find(ctx, key) }()
+		search()
 	case first:
 		sent = make(chan error, 1)
 		d.sends <- sending{sent: sent, record: kafka.Record{
@@ -153,8 +160,8 @@ func (d *desk) decide(ctx context.Context, id event.ID, body []byte, known bool,
 				return page.Decision{}, "old", page.ErrOld
 			}
 			if settled = time.After(settle); d.committed.Load() >= windows {
-				committed, settled, searched = true, nil, make(chan error, 1)
-				go func() { searched <- d.find(ctx, key) }()
+				committed, settled = true, nil
+				search()
 			}
 		case <-ctx.Done():
 			return page.Decision{}, "late", d.late(key, nil)

@@ -146,8 +146,8 @@ func TestDeskTellsNodesApart(t *testing.T) {
 				}
 			}
 		}
-		if _, err := d.Decide(t.Context(), event.ID{Num: 8}, nil, true, 0); !errors.Is(err, page.ErrOld) {
-			t.Errorf("a node that came long ago: %v, want %v", err, page.ErrOld)
+		if _, err := d.Decide(t.Context(), event.ID{Num: 8}, nil, true, 5); !errors.Is(err, page.ErrOld) {
+			t.Errorf("a node that came long ago, asked for at a standby: %v, want %v", err, page.ErrOld)
 		}
 		// A node of a window whose commit takes long, as brokers do not answer, did not come long ago.
 		late := event.ID{Num: 9}

@@ -4,6 +4,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/gvbll/gvbll/charts/page"
@@ -163,6 +164,8 @@ func (s *service) on(e replay.Event) {
 		page.Owns()
 	case replay.Stepped:
 		s.onStepped(e)
+	case replay.Following:
+		s.commits(math.MaxInt64) // the ledger has only such windows
 	case replay.Committed:
 		s.show()
 		s.commits(e.Last + 1)
