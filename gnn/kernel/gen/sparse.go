@@ -123,31 +123,22 @@ func (s isa) sparseTransposed() {
 // sparseSquares adds x²·w to t, for each of n > 0 entries x.
 func (s isa) sparseSquares() {
 	s.text("sparseSquares", "(t *float64, column *int32, value, w *float64, n, stride int)")
-	t, column, value, stride := argument("t"), argument("column"), argument("value"), step("stride")
-	w := argument("w")
-	from := s.eachRegister(func(i int) VecVirtual { return s.load(Mem{Base: w, Disp: i * s.bytes()}) })
-	loop("entries", argument("n"), 1, func() {
-		x := s.broadcast(Mem{Base: value})
-		x = s.mul(x, x)
-		to := rowOf(Mem{Base: column}, stride, t)
-		for i := range from {
-			at := to.Offset(i * s.bytes())
-			VMOVUPD(s.add(s.mul(from[i], x), at), at)
-		}
-		ADDQ(U8(8), value)
-		ADDQ(U8(4), column)
-	})
-	end()
+	s.sparseSums("t", "w", func(x VecVirtual) VecVirtual { return s.mul(x, x) })
 }
 
 // sparseAdd adds x·by to m, for each of n > 0 entries x.
 func (s isa) sparseAdd() {
 	s.text("sparseAdd", "(m *float64, column *int32, value, by *float64, n, stride int)")
-	m, column, value, stride, by := argument("m"), argument("column"), argument("value"), step("stride"), argument("by")
-	from := s.eachRegister(func(i int) VecVirtual { return s.load(Mem{Base: by, Disp: i * s.bytes()}) })
+	s.sparseSums("m", "by", func(x VecVirtual) VecVirtual { return x })
+}
+
+// sparseSums adds f(x) times a row to the row of sums of each entry x.
+func (s isa) sparseSums(sums, row string, f func(x VecVirtual) VecVirtual) {
+	to, column, value, stride, w := argument(sums), argument("column"), argument("value"), step("stride"), argument(row)
+	from := s.eachRegister(func(i int) VecVirtual { return s.load(Mem{Base: w, Disp: i * s.bytes()}) })
 	loop("entries", argument("n"), 1, func() {
-		x := s.broadcast(Mem{Base: value})
-		to := rowOf(Mem{Base: column}, stride, m)
+		x := f(s.broadcast(Mem{Base: value}))
+		to := rowOf(Mem{Base: column}, stride, to)
 		for i := range from {
 			at := to.Offset(i * s.bytes())
 			VMOVUPD(s.add(s.mul(from[i], x), at), at)
