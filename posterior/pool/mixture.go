@@ -75,6 +75,9 @@ func newMixture(cfg mixtureConfig, scores []float64, members, classes int, fitte
 	return m
 }
 
+// isAnew reports whether late labels are weighed anew. There may be no mixture.
+func (m *mixture) isAnew() bool { return m != nil && m.Anew }
+
 // weigh sets the shares ω from the scores.
 func (m *mixture) weigh() {
 	for e, l := range m.score {

@@ -174,14 +174,11 @@ func (p *Pool) Names() []string {
 // labels were learned.
 func (p *Pool) LogProbsPerRow() int {
 	n := len(p.scores) * p.shape.Classes
-	if p.isAnew() {
+	if p.mixture.isAnew() {
 		n++
 	}
 	return n
 }
-
-// isAnew reports whether late labels are weighed anew.
-func (p *Pool) isAnew() bool { return p.mixture != nil && p.mixture.Anew }
 
 // Online returns the first of the paper's online heads, nil if there is none. It
 // belongs to the pool; SetState replaces it.
@@ -219,7 +216,7 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	if p.mixture != nil {
 		p.mixture.predict(n, p.experts(logProbs), func(i int) []float32 { return p.of(logProbs, i, 0) })
 	}
-	if p.isAnew() {
+	if p.mixture.isAnew() {
 		for i := range n {
 			logProbs[(i+1)*p.LogProbsPerRow()-1] = float32(p.mixture.learned[0])
 		}
@@ -329,7 +326,7 @@ func (p *Pool) Learning(b Batch, reports []posterior.Report) (parts []func()) {
 	}
 	p.version++
 	small, first := []func(){}, func() {}
-	if served > 0 && p.isAnew() {
+	if served > 0 && p.mixture.isAnew() {
 		first = sync.OnceFunc(func() { p.sayAnew(&b.Rows, served) })
 	}
 	if served > 0 {
@@ -357,12 +354,12 @@ func (p *Pool) Learning(b Batch, reports []posterior.Report) (parts []func()) {
 // weighedRows is the bound of models without one.
 const weighedRows = 128
 
-// weighs returns of how many of so many labels products learn.
-func (p *Pool) weighs(labels int) int { return min(labels, cmp.Or(p.cfg.Weights.Rows, weighedRows)) }
+// rows returns of how many of so many labels products learn.
+func (c weightsConfig) rows(labels int) int { return min(labels, cmp.Or(c.Rows, weighedRows)) }
 
 // sayAnew sets anew to what members say of the rows, of those that were served, that products learn from.
 func (p *Pool) sayAnew(rows *Rows, served int) {
-	if n := p.weighs(served); n < rows.N {
+	if n := p.cfg.Weights.rows(served); n < rows.N {
 		some := rows.some(n, served, p.shape)
 		rows = &some
 	}
@@ -385,18 +382,18 @@ func (p *Pool) learnServed(labels []int32, served []float32, logRates []float64)
 			return (p.mixture.learned[0] - float64(served[(i+1)*p.LogProbsPerRow()-1])) / p.cfg.Batch
 		})
 	}
-	n := p.weighs(len(labels))
+	n := p.cfg.Weights.rows(len(labels))
 	p.weighed = kernel.Resize(p.weighed, n)
 	for i := range n {
 		p.weighed[i] = labels[i*len(labels)/n]
 	}
 	for j, w := range p.weights {
-		switch {
-		case j == 0 && p.isAnew():
-			p.loadMembers(n, n, p.anew)
-			p.said.transpose(n)
-		case j == 0 || p.isAnew():
-			p.loadMembers(n, len(labels), served)
+		if anew := p.mixture.isAnew(); j == 0 || anew {
+			from, of := served, len(labels)
+			if j == 0 && anew {
+				from, of = p.anew, n
+			}
+			p.loadMembers(n, of, from)
 			p.said.transpose(n)
 		}
 		w.scratch.offset = logRates
