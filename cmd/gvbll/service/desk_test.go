@@ -157,10 +157,13 @@ func TestDeskTellsNodesApart(t *testing.T) {
 		if _, err := d.Decide(within, late, nil, true, 5); err == nil || errors.Is(err, page.ErrOld) {
 			t.Errorf("a node whose window is not committed: %v", err)
 		}
-		time.AfterFunc(longestCommit, func() {
+		var commit sync.WaitGroup // it may be read before its sender knows it is stored
+		commit.Go(func() {
+			time.Sleep(longestCommit)
 			put(late, 0, .75)
 			d.committed.Store(5)
 		})
+		defer commit.Wait()
 		if found, err := d.Decide(t.Context(), late, nil, true, 5); err != nil || !strings.Contains(string(found.Prediction), "0.75") {
 			t.Errorf("a node whose window is committed meanwhile: %s, %v", found.Prediction, err)
 		}
