@@ -42,6 +42,7 @@ type workCmd struct {
 	Compression    string        `help:"@work_compression" enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
 	Decide         bool          `help:"@work_decide" group:"http"`
 	SessionTimeout time.Duration `help:"@work_session_timeout" default:"10s" group:"kafka"`
+	Standbys       bool          `help:"@work_standbys" default:"true" negatable:"" group:"kafka"`
 }
 
 var workHelp = flags.Texts{
@@ -58,6 +59,8 @@ var workHelp = flags.Texts{
 	"work_decide": "Answer POST /v1/decide: an event goes into the stream, and the call waits for its committed " +
 		"prediction (docs/api.md).",
 	"work_session_timeout": "Time without a sign of life from the owner after which a standby takes over.",
+	"work_standbys": "Each cell has a standby, which steps what its owner steps. With --no-standbys, of all workers, the cores " +
+		"are the owners', and who takes a cell over replays it from its newest checkpoint or base.",
 }
 
 // windowFlags set where windows are cut and when they are committed.
@@ -224,9 +227,12 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	var run func(context.Context) error
 	if names.Cells > 0 {
 		f := service.NewFleet(client, set, configure)
-		run = func(ctx context.Context) error { return f.Run(ctx, w.SessionTimeout) }
+		run = func(ctx context.Context) error { return f.Run(ctx, w.SessionTimeout, !w.Standbys) }
 		p.Log.Info("working", "model", models[0].ID, "cells", names.Cells, "topics", names.Nodes, "http", web.URL())
 	} else {
+		if !w.Standbys {
+			return flags.Usagef("--no-standbys: this graph has no cells, so a worker beside its owner has nothing to do: leave it out")
+		}
 		s, err := service.New(ctx, client, set)
 		if err != nil {
 			return err

@@ -25,19 +25,21 @@ type CellStanding struct {
 // more, one that stands by for it.
 //
 // A partition stays with its owner. If that is gone, the member that stands by owns it, or else the one with the most
-// progress. Where a member has asked for it ([Membership.Even]), partitions move from members whose partitions cost more than
+// progress. Where all members want no standbys, only what is about to move has one. Where a member has asked for it ([Membership.Even]), partitions move from members whose partitions cost more than
 // those of others to those that stand by for them and are ready, until no further one would make the shares evener. So
 // nothing moves that somebody would have to wait for, and while members come and go, nothing moves but what those owned that went.
 type sharing struct{ cfg *MembershipConfig }
 
 func (sharing) ProtocolName() string { return "cells" }
 
-// A member's user data begins with inCells, which no lone member's does, and whether it asks for even shares. Then there is how
+// A member's user data begins with inCells, which no lone member's does, and flags: it asks for even shares, it wants no standbys. Then there is how
 // many standings there are, each of them, and what the member says of itself. A standing has its cost in the upper bits of its flags,
 // as steps of a third of a power of two: some tens of costs, so that it is the same from one election to the next unless much
 // has changed, and up to a million idle cells.
 const (
 	inCells           = 2
+	evenFlag          = 1
+	aloneFlag         = 2
 	sharingBytes      = 1 + 1 + 4
 	cellStandingBytes = 4 + 1 + 8
 )
@@ -75,7 +77,7 @@ func weightOf(steps byte) int64 {
 
 func (b sharing) UserData() ([]byte, error) {
 	list := b.cfg.Cells()
-	data := []byte{inCells, bit(b.cfg.even.Swap(false), 1)}
+	data := []byte{inCells, bit(b.cfg.even.Swap(false), evenFlag) | bit(b.cfg.Alone, aloneFlag)}
 	data = binary.BigEndian.AppendUint32(data, uint32(len(list)))
 	for _, s := range list {
 		data = binary.BigEndian.AppendUint32(data, uint32(s.Cell))
@@ -93,14 +95,14 @@ func bit(set bool, value byte) byte {
 }
 
 // readStandings reads a member's user data. One that is not as UserData writes it has no standings.
-func readStandings(data []byte) (list []claim, even bool, about string) {
+func readStandings(data []byte) (list []claim, flags byte, about string) {
 	if len(data) < sharingBytes || data[0] != inCells {
-		return nil, false, ""
+		return nil, 0, ""
 	}
-	even = data[1] == 1
+	flags = data[1]
 	n, data := int(binary.BigEndian.Uint32(data[2:])), data[sharingBytes:]
 	if n > len(data)/cellStandingBytes {
-		return nil, false, ""
+		return nil, 0, ""
 	}
 	for range n {
 		c := claim{steps: data[4] >> costBits}
@@ -108,7 +110,7 @@ func readStandings(data []byte) (list []claim, even bool, about string) {
 		c.Progress = int64(binary.BigEndian.Uint64(data[5:]))
 		list, data = append(list, c), data[cellStandingBytes:]
 	}
-	return list, even, string(data)
+	return list, flags, string(data)
 }
 
 // divideAssigned returns the partitions of an assignment that the member owns, and those that it stands by for, and whether it has
@@ -147,10 +149,10 @@ func (b sharing) AssignGroups(members []kafkago.GroupMember, partitions []kafkag
 			cells = max(cells, p.ID+1)
 		}
 	}
-	d := division{cells: make([]divided, cells), loads: make([]load, len(members))}
+	d := division{cells: make([]divided, cells), loads: make([]load, len(members)), alone: true}
 	for i := range members {
-		list, even, _ := readStandings(members[i].UserData)
-		d.even = d.even || even
+		list, flags, _ := readStandings(members[i].UserData)
+		d.even, d.alone = d.even || flags&evenFlag != 0, d.alone && flags&aloneFlag != 0
 		for _, x := range list {
 			if x.member = i; 0 <= x.Cell && int(x.Cell) < cells {
 				c := &d.cells[x.Cell]
@@ -184,7 +186,8 @@ func (b sharing) AssignGroups(members []kafkago.GroupMember, partitions []kafkag
 type division struct {
 	cells []divided
 	loads []load
-	even  bool
+	even  bool  // a member asks for even shares
+	alone bool  // all want no standbys
 	total int64 // weight of all cells
 }
 
@@ -247,9 +250,13 @@ func (d *division) divide() {
 	}
 	if d.even {
 		d.level(false)
+	}
+	if to := d.least(-1, owned); d.even || d.alone && d.uneven(to) {
 		d.prepare()
 	}
-	d.standBys()
+	if !d.alone {
+		d.standBys()
+	}
 }
 
 func (d *division) own(c *divided, member int) {

@@ -16,6 +16,7 @@ import (
 type sharer struct {
 	id    string
 	even  bool
+	alone bool           // it wants no standbys
 	owned map[int32]bool // whether it owns a cell that it has
 	asked bool           // it is to ask for even shares
 	slow  bool           // it is not ready for what it stands by for
@@ -27,7 +28,7 @@ func assign(t *testing.T, cells int, members ...*sharer) {
 	t.Helper()
 	var group []kafkago.GroupMember
 	for _, m := range members {
-		cfg := MembershipConfig{Topic: "ledger", About: m.id, Cells: func() (list []CellStanding) {
+		cfg := MembershipConfig{Topic: "ledger", About: m.id, Alone: m.alone, Cells: func() (list []CellStanding) {
 			for number, owner := range m.owned {
 				s := CellStanding{Cell: number, Owner: owner, Ready: owner || !m.slow, Progress: 7}
 				if m.costs != nil {
@@ -72,8 +73,9 @@ func assign(t *testing.T, cells int, members ...*sharer) {
 			standbys[p], m.owned[p] = m.id, false
 		}
 	}
+	some := slices.ContainsFunc(members, func(m *sharer) bool { return !m.alone })
 	for p := range cells {
-		if owners[p] == "" || len(members) > 1 && standbys[p] == "" {
+		if owners[p] == "" || len(members) > 1 && some && standbys[p] == "" {
 			t.Errorf("cell %d has owner %q and standby %q", p, owners[p], standbys[p])
 		}
 	}
@@ -146,6 +148,39 @@ func TestSharing(t *testing.T) {
 	a.even = true
 	assign(t, 12, a, b, c)
 	sizes(4, 4, 4)
+}
+
+// follows returns how many cells the member stands by for.
+func (m *sharer) follows() int { return len(m.owned) - len(m.owns()) }
+
+// TestSharingAlone: where no member wants standbys, a cell has one only while it is about to move, in any election until then. One
+// that goes leaves its cells to the others. A member that wants standbys is enough for all cells to have one.
+func TestSharingAlone(t *testing.T) {
+	a, b := &sharer{id: "a", alone: true}, &sharer{id: "b", alone: true, slow: true}
+	check := func(what string, owns, follows int) {
+		t.Helper()
+		if len(b.owns()) != owns || b.follows() != follows || a.follows() != 0 {
+			t.Errorf("%s: b owns %d cells and stands by for %d, a stands by for %d; want %d, %d, 0", what, len(b.owns()), b.follows(),
+				a.follows(), owns, follows)
+		}
+	}
+	assign(t, 12, a)
+	for _, what := range []string{"it comes", "another election"} {
+		assign(t, 12, a, b)
+		check(what, 0, 6)
+	}
+	b.slow, b.even = false, true
+	assign(t, 12, a, b)
+	check("it is ready, and asks", 6, 0)
+	assign(t, 12, a, b)
+	check("shares are even", 6, 0)
+	assign(t, 12, b)
+	check("the other goes", 12, 0)
+	a.owned, a.alone = nil, false
+	assign(t, 12, a, b)
+	if b.follows() != 0 || a.follows() != 12 {
+		t.Errorf("a wants standbys, and stands by for %d cells, b for %d", a.follows(), b.follows())
+	}
 }
 
 // TestSharingSettles: with any number of cells and members that come and go, shares end even, within as many elections as there

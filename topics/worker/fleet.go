@@ -28,6 +28,7 @@ import (
 type Fleet struct {
 	Names   topics.Names
 	Session time.Duration // see Config
+	Alone   bool          // see [kafka.MembershipConfig]
 	About   string        // see Config
 	Logger  *slog.Logger
 	// Run runs the worker of a cell by [RunAt], until the context ends or the worker does.
@@ -188,7 +189,7 @@ func RunFleet(ctx context.Context, c *kafka.Client, cfg Fleet) error {
 		changed: time.Now(), watched: time.Now(), heard: time.Now(),
 	}
 	var err error
-	f.member, err = c.Join(kafka.MembershipConfig{Group: n.Ledger, Topic: n.Ledger, Session: cfg.Session, About: cfg.About, Cells: f.stand})
+	f.member, err = c.Join(kafka.MembershipConfig{Group: n.Ledger, Topic: n.Ledger, Session: cfg.Session, About: cfg.About, Cells: f.stand, Alone: cfg.Alone})
 	if err != nil {
 		return err
 	}

@@ -158,8 +158,8 @@ func (m *machine) kill(t *testing.T) {
 	m.stop()
 }
 
-// startMachine starts a process of the fleet.
-func startMachine(f *fixture, log *moves, dir string, policy intake.Policy) *machine {
+// startMachine starts a process of the fleet, one that wants no standbys or one that does.
+func startMachine(f *fixture, log *moves, dir string, alone bool) *machine {
 	f.T.Helper()
 	m := &machine{ended: make(chan error, 1), lines: &lines{Handler: slog.DiscardHandler, counts: make(map[string]int)}}
 	out := slog.New(m.lines)
@@ -180,10 +180,10 @@ func startMachine(f *fixture, log *moves, dir string, policy intake.Policy) *mac
 	go func() {
 		defer close(over)
 		m.ended <- worker.RunFleet(ctx, c, worker.Fleet{
-			Names: f.Names, Session: session, Logger: out,
+			Names: f.Names, Session: session, Alone: alone, Logger: out,
 			Run: func(ctx context.Context, c *kafka.Client, cell topics.Names, at *worker.Place) error {
 				out.Info("begun")
-				cfg := f.Config(worker.Config{Policy: policy, Checkpoints: replay.Checkpoints{Dir: dir, Restore: workertest.ReadTally}})
+				cfg := f.Config(worker.Config{Policy: byTime, Checkpoints: replay.Checkpoints{Dir: dir, Restore: workertest.ReadTally}})
 				cfg.Terms.Names, cfg.Logger = cell, out
 				cfg.Events = replay.On(func(replay.TookOver) { log.add(cell.Cell, m) })
 				return worker.RunAt(ctx, c, &tally{}, cfg, at)
@@ -216,31 +216,54 @@ func served(f *fixture, cells, nodes int) {
 	})
 }
 
+// shares reports whether there are so many machines, each of which owns so many cells, and stands by for some or, if they are alone, for none.
+func shares(f *fixture, machines, owns int, alone bool) bool {
+	f.T.Helper()
+	members, err := f.Client.Members(f.T.Context(), f.Names.Ledger, f.Names.Ledger)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	for _, m := range members {
+		if len(m.Owns) != owns || (len(m.Follows) == 0) != alone {
+			return false
+		}
+	}
+	return len(members) == machines
+}
+
 // TestFleet: three machines run the cells of a graph. One is killed and another is stopped, and each comes back. Each cell
 // has then what a graph of one partition has that was given the same records: the same hashes and the same predictions, each
-// once.
+// once. So with standbys, and without.
 func TestFleet(t *testing.T) {
+	t.Run("standbys", func(t *testing.T) { testFleet(t, false) })
+	t.Run("no standbys", func(t *testing.T) { testFleet(t, true) })
+}
+
+func testFleet(t *testing.T, alone bool) {
 	onFake(t, func(t *testing.T, f *fixture) {
 		const cells, nodes = 6, 400
 		graph := cellsFixture(t, f, cells)
 		var log moves
 		var machines []*machine
 		for i := range 3 {
-			machines = append(machines, startMachine(graph, &log, fmt.Sprintf("%s/%d", t.TempDir(), i), byTime))
+			machines = append(machines, startMachine(graph, &log, fmt.Sprintf("%s/%d", t.TempDir(), i), alone))
 		}
 		sendCells(graph, cells, 0, 100)
 		served(graph, cells, 80)
+		kafkatest.Await(t, "all own as many cells, which have a standby or none", func() bool {
+			return shares(graph, len(machines), cells/len(machines), alone)
+		})
 		machines[0].kill(t)
 		sendCells(graph, cells, 100, 200)
 		served(graph, cells, 180)
-		machines[0] = startMachine(graph, &log, t.TempDir(), byTime)
+		machines[0] = startMachine(graph, &log, t.TempDir(), alone)
 		machines[1].stop()
 		if err := kafkatest.Receive(t, machines[1].ended, "a machine that is told to end has ended"); err != nil {
 			t.Errorf("a machine that was told to end: %v", err)
 		}
 		sendCells(graph, cells, 200, 300)
 		served(graph, cells, 280)
-		machines[1] = startMachine(graph, &log, t.TempDir(), byTime)
+		machines[1] = startMachine(graph, &log, t.TempDir(), alone)
 		sendCells(graph, cells, 300, nodes)
 		served(graph, cells, nodes-20)
 		for _, m := range machines {
@@ -313,18 +336,7 @@ func TestRollingRestart(t *testing.T) {
 	onFake(t, func(t *testing.T, f *fixture) {
 		const cells = 9
 		graph := cellsFixture(t, f, cells)
-		even := func() bool {
-			members, err := graph.Client.Members(t.Context(), graph.Names.Ledger, graph.Names.Ledger)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, m := range members {
-				if len(m.Owns) != cells/3 || len(m.Follows) == 0 {
-					return false
-				}
-			}
-			return len(members) == 3
-		}
+		even := func() bool { return shares(graph, 3, cells/3, false) }
 		var log moves
 		var machines [3]*machine
 		elections := func() int { return machines[0].elections() + machines[1].elections() + machines[2].elections() }
@@ -344,7 +356,7 @@ func TestRollingRestart(t *testing.T) {
 			return len(each) == 3
 		}
 		for i := range machines {
-			machines[i] = startMachine(graph, &log, t.TempDir(), byTime)
+			machines[i] = startMachine(graph, &log, t.TempDir(), false)
 		}
 		sendCells(graph, cells, 0, 100)
 		kafkatest.Await(t, "all own as many", settled)
@@ -364,7 +376,7 @@ func TestRollingRestart(t *testing.T) {
 				}
 			}
 			time.Sleep(session / 2)
-			machines[i] = startMachine(graph, &log, t.TempDir(), byTime)
+			machines[i] = startMachine(graph, &log, t.TempDir(), false)
 			kafkatest.Await(t, "its cells have owners", func() bool { return log.len() >= before+had })
 			time.Sleep(2 * session)
 			if moved := log.len() - before; moved != had {
