@@ -59,8 +59,7 @@ var workHelp = flags.Texts{
 	"work_decide": "Answer POST /v1/decide: an event goes into the stream, and the call waits for its committed " +
 		"prediction (docs/api.md).",
 	"work_session_timeout": "Time without a sign of life from the owner after which a standby takes over.",
-	"work_standbys": "Each cell has a standby, which steps what its owner steps. With --no-standbys, of all workers, the cores " +
-		"are the owners', and who takes a cell over replays it from its newest checkpoint or base.",
+	"work_standbys": "Have a standby for each cell; --no-standbys, of all workers, leaves the cores to owners (docs/reliability.md).",
 }
 
 // windowFlags set where windows are cut and when they are committed.

@@ -63,6 +63,7 @@ type Pool struct {
 	weights      []*weights // the products: one, or two with a mixture
 	mixture      *mixture   // nil where the one product is served
 	scores       []score    // in the order of Names
+	productAt    int        // number of the first product there: one without a mixture is the pool
 	version      uint64     // batches learned
 	onlyPredicts bool       // it is the twin of a pool that learns
 
@@ -116,10 +117,12 @@ func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 	p.said = newOpinions(len(p.members), shape.Classes, cfg.Weights.Floor)
 	start := cfg.Start
 	if start == nil {
-		start = &Start{Weights: [][]float64{p.defaultMeans(), p.defaultMeans()}}
+		means := defaultMeans(cfg.Weights.Total, p.members, p.fitted)
+		start = &Start{Weights: [][]float64{means, means}}
 	}
 	p.weights = []*weights{newWeights(cfg.Weights, start.Weights[0], p.said, true)}
 	if cfg.Mixture != nil {
+		p.productAt = 1 + len(p.heads)
 		p.weights = append(p.weights, newWeights(cfg.Weights, start.Weights[1], p.said, false))
 		p.mixture = newMixture(*cfg.Mixture, start.Scores, len(p.members), shape.Classes, p.fitted != none)
 	}
@@ -208,7 +211,7 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	p.loadMembers(n, n, logProbs)
 	for j, w := range p.weights {
 		w.logits(p.logp, w.theta, classes)
-		p.write(logProbs, p.product(j))
+		p.write(logProbs, p.productAt+j)
 	}
 	if p.fitted != none {
 		p.halve(n, logProbs)
@@ -233,12 +236,12 @@ func (p *Pool) say(rows *Rows, head int, logProbs []float32) {
 // halve writes the geometric mean of the first product and the fitted head.
 func (p *Pool) halve(n int, logProbs []float32) {
 	for i := range n {
-		product, fitted := p.of(logProbs, i, p.product(0)), p.of(logProbs, i, 1+p.fitted)
+		product, fitted := p.of(logProbs, i, p.productAt), p.of(logProbs, i, 1+p.fitted)
 		for c := range product {
 			p.logp[i*len(product)+c] = .5 * (float64(product[c]) + float64(fitted[c]))
 		}
 	}
-	p.write(logProbs, p.product(products))
+	p.write(logProbs, p.productAt+products)
 }
 
 // write writes the log softmax of logp as the log probabilities of Names()[number].
@@ -258,26 +261,18 @@ func (p *Pool) of(logProbs []float32, i, number int) []float32 {
 	return logProbs[i*p.LogProbsPerRow()+number*p.shape.Classes:][:p.shape.Classes]
 }
 
-// product returns the number of product j in Names: a product without a mixture is the pool.
-func (p *Pool) product(j int) int {
-	if p.mixture == nil {
-		return 0
-	}
-	return 1 + len(p.heads) + j
-}
-
 // experts returns the log probabilities of row i by expert e of the mixture.
 func (p *Pool) experts(logProbs []float32) func(i, e int) []float32 {
 	return func(i, e int) []float32 {
 		switch k := e - products; {
 		case k < 0:
-			return p.of(logProbs, i, p.product(e))
+			return p.of(logProbs, i, p.productAt+e)
 		case k < len(p.members):
 			return p.of(logProbs, i, 1+p.members[k])
 		case k == len(p.members):
 			return p.of(logProbs, i, 1+p.fitted)
 		}
-		return p.of(logProbs, i, p.product(products))
+		return p.of(logProbs, i, p.productAt+products)
 	}
 }
 

@@ -23,7 +23,7 @@ type Start struct {
 func (p *Pool) Start(share float64) *Start {
 	s := &Start{}
 	for _, w := range p.weights {
-		means := p.defaultMeans()
+		means := defaultMeans(p.cfg.Weights.Total, p.members, p.fitted)
 		for k, def := range means {
 			means[k] = def + float64(share*(w.theta[k]-def))
 		}
@@ -39,15 +39,15 @@ func (p *Pool) Start(share float64) *Start {
 	return s
 }
 
-// defaultMeans returns those without a start. A fitted head begins with none: it is an expert by itself.
-func (p *Pool) defaultMeans() []float64 {
-	means, others := make([]float64, len(p.members)), len(p.members)
-	if slices.Contains(p.members, p.fitted) {
+// defaultMeans returns those of members without a start, which share a total. A fitted head begins with none: it is an expert by itself.
+func defaultMeans(total float64, members []int, fitted int) []float64 {
+	means, others := make([]float64, len(members)), len(members)
+	if slices.Contains(members, fitted) {
 		others--
 	}
-	for k, i := range p.members {
-		if i != p.fitted {
-			means[k] = p.cfg.Weights.Total / float64(others)
+	for k, i := range members {
+		if i != fitted {
+			means[k] = total / float64(others)
 		}
 	}
 	return means
