@@ -59,7 +59,7 @@ var workHelp = flags.Texts{
 	"work_decide": "Answer POST /v1/decide: an event goes into the stream, and the call waits for its committed " +
 		"prediction (docs/api.md).",
 	"work_session_timeout": "Time without a sign of life from the owner after which a standby takes over.",
-	"work_standbys": "Have a standby for each cell; --no-standbys, of all workers, leaves the cores to owners (docs/reliability.md).",
+	"work_standbys":        "Have a standby for each cell; --no-standbys, of all workers, leaves the cores to owners (docs/reliability.md).",
 }
 
 // windowFlags set where windows are cut and when they are committed.
