@@ -25,17 +25,18 @@ type CellStanding struct {
 // more, one that stands by for it.
 //
 // A partition stays with its owner. If that is gone, the member that stands by owns it, or else the one with the most
-// progress. Where all members want no standbys, only what is about to move has one. Where a member has asked for it ([Membership.Even]), partitions move from members whose partitions cost more than
-// those of others to those that stand by for them and are ready, until no further one would make the shares evener. So
-// nothing moves that somebody would have to wait for, and while members come and go, nothing moves but what those owned that went.
+// progress. Where all members want no standbys, only what is about to move has one. Where a member has asked for it
+// ([Membership.Even]), partitions move from members whose partitions cost more than those of others to those that stand by for
+// them and are ready, until no further one would make the shares evener. So nothing moves that somebody would have to wait for, and
+// while members come and go, nothing moves but what those owned that went.
 type sharing struct{ cfg *MembershipConfig }
 
 func (sharing) ProtocolName() string { return "cells" }
 
-// A member's user data begins with inCells, which no lone member's does, and flags: it asks for even shares, it wants no standbys. Then there is how
-// many standings there are, each of them, and what the member says of itself. A standing has its cost in the upper bits of its flags,
-// as steps of a third of a power of two: some tens of costs, so that it is the same from one election to the next unless much
-// has changed, and up to a million idle cells.
+// A member's user data begins with inCells, which no lone member's does, and flags: it asks for even shares, it wants no
+// standbys. Then there is how many standings there are, each of them, and what the member says of itself. A standing has its
+// cost in the upper bits of its flags, as steps of a third of a power of two: some tens of costs, so that it is the same from
+// one election to the next unless much has changed, and up to a million idle cells.
 const (
 	inCells           = 2
 	evenFlag          = 1
@@ -175,8 +176,8 @@ func (b sharing) AssignGroups(members []kafkago.GroupMember, partitions []kafkag
 			of[b.cfg.Topic] = append(of[b.cfg.Topic], standingBy+n)
 		}
 	}
-	if to := d.least(-1, owned); to >= 0 && d.uneven(to) {
-		of := all[members[to].ID]
+	if d.behind >= 0 {
+		of := all[members[d.behind].ID]
 		of[b.cfg.Topic] = append(of[b.cfg.Topic], unevenShares)
 	}
 	return all
@@ -189,6 +190,8 @@ type division struct {
 	even  bool  // a member asks for even shares
 	alone bool  // all want no standbys
 	total int64 // weight of all cells
+
+	behind int // the member that owns the least, where shares are uneven; -1 where they are not
 }
 
 // divided is a partition: what members say of it, and its owner and standby, -1 for none.
@@ -222,7 +225,7 @@ func better(a, b claim) int {
 }
 
 func (d *division) divide() {
-	if len(d.loads) == 0 {
+	if d.behind = -1; len(d.loads) == 0 {
 		return
 	}
 	for i := range d.cells {
@@ -251,7 +254,10 @@ func (d *division) divide() {
 	if d.even {
 		d.level(false)
 	}
-	if to := d.least(-1, owned); d.even || d.alone && d.uneven(to) {
+	if to := d.least(-1, owned); d.uneven(to) {
+		d.behind = to
+	}
+	if d.even || d.alone && d.behind >= 0 {
 		d.prepare()
 	}
 	if !d.alone {

@@ -189,7 +189,9 @@ func RunFleet(ctx context.Context, c *kafka.Client, cfg Fleet) error {
 		changed: time.Now(), watched: time.Now(), heard: time.Now(),
 	}
 	var err error
-	f.member, err = c.Join(kafka.MembershipConfig{Group: n.Ledger, Topic: n.Ledger, Session: cfg.Session, About: cfg.About, Cells: f.stand, Alone: cfg.Alone})
+	f.member, err = c.Join(kafka.MembershipConfig{
+		Group: n.Ledger, Topic: n.Ledger, Session: cfg.Session, About: cfg.About, Cells: f.stand, Alone: cfg.Alone,
+	})
 	if err != nil {
 		return err
 	}

@@ -216,7 +216,8 @@ func served(f *fixture, cells, nodes int) {
 	})
 }
 
-// shares reports whether there are so many machines, each of which owns so many cells, and stands by for some or, if they are alone, for none.
+// shares reports whether there are so many machines, each of which owns so many cells, and stands by for some or, if they
+// are alone, for none.
 func shares(f *fixture, machines, owns int, alone bool) bool {
 	f.T.Helper()
 	members, err := f.Client.Members(f.T.Context(), f.Names.Ledger, f.Names.Ledger)

@@ -50,7 +50,8 @@ func Cells(ctx context.Context, s *Setup, cells, kills, rate int, alone bool) (f
 	defer catch(&err)
 	g := s.divided(ctx, unique("cells"), topics.Layout{Cells: cells, Replication: -1})
 	defer g.end()
-	f := &fleet{graph: g, sent: make([]int, cells), alone: alone, found: celled{Cells: cells, Workers: workersOfCells, Kills: kills, Rate: rate}}
+	f := &fleet{graph: g, sent: make([]int, cells), alone: alone}
+	f.found = celled{Cells: cells, Workers: workersOfCells, Kills: kills, Rate: rate}
 	f.rng = rand.New(rand.NewPCG(s.Seed, 1))
 	began := time.Now()
 	for i := range workersOfCells {
