@@ -75,9 +75,14 @@ func (o *output) key(name string) {
 	if o.json && o.n > 0 {
 		o.b = append(o.b, ',')
 	}
-	o.text(name)
-	if o.json {
+	switch n := len(name); {
+	case o.json:
+		o.text(name)
 		o.b = append(o.b, ':')
+	case n < 32: // a third of a prediction's time by the encoder
+		o.b = append(append(o.b, msgpcode.FixedStrLow|byte(n)), name...)
+	default:
+		o.text(name)
 	}
 	o.n++
 }
@@ -120,10 +125,12 @@ func (o *output) single(x float32) {
 	o.to.EncodeFloat32(x)
 }
 
+// numbers writes them itself: by the encoder, one by one, those of 40 classes take three times as long as all else of a prediction.
 func (o *output) numbers(x []float32) {
 	o.to.EncodeArrayLen(len(x))
+	o.b = slices.Grow(o.b, 5*len(x))
 	for _, v := range x {
-		o.to.EncodeFloat32(v)
+		o.b = binary.BigEndian.AppendUint32(append(o.b, msgpcode.Float), math.Float32bits(v))
 	}
 }
 
