@@ -26,6 +26,7 @@ type Scorer struct {
 	rows     []float32           // scratch: the heads' probabilities for a label
 	losses   []float64           // scratch: log losses, by head and label
 	scores   []calibration.Score // scratch: by head and label
+	briers   []float64           // scratch: by head
 	recycled [][]event.Score     // of an outcome that was recycled
 }
 
@@ -91,15 +92,16 @@ func (s *Scorer) Score(out *event.Outcome) {
 // scoreHeads scores what given returns for each label of the batch: the probabilities of so many heads.
 func (s *Scorer) scoreHeads(heads int, given func(i int) []float32) {
 	n, c := len(s.batch.Labels), len(s.classes)
-	s.scores, s.losses = kernel.Room(s.scores, heads*n), kernel.Room(s.losses, heads*n)
+	s.scores, s.losses, s.briers = kernel.Room(s.scores, heads*n), kernel.Room(s.losses, heads*n), kernel.Room(s.briers, heads)
 	for i, y := range s.batch.Labels {
 		all := given(i)
+		calibration.Briers(s.briers, all, c, y)
 		for h := range heads {
 			p := all[h*c:][:c]
 			best := MostProbable(p)
 			s.losses[h*n+i] = float64(p[y])
 			s.scores[h*n+i] = calibration.Score{
-				Class: int32(best), Confidence: float64(p[best]), Correct: best == int(y), Brier: calibration.Brier(p, y),
+				Class: int32(best), Confidence: float64(p[best]), Correct: best == int(y), Brier: s.briers[h],
 			}
 		}
 	}

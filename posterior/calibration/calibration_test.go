@@ -455,3 +455,30 @@ func meanAndDeviation(values []float64) (mean, deviation float64) {
 	mean, se := MeanAndError(values)
 	return mean, se * math.Sqrt(float64(len(values)))
 }
+
+// TestBriers: rows that are summed beside each other have the bits of each by itself.
+func TestBriers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for rows := range 10 {
+		const classes = 7
+		x := make([]float32, rows*classes)
+		for i := range x {
+			x[i] = rng.Float32()
+		}
+		got := make([]float64, rows)
+		Briers(got, x, classes, 3)
+		for k, score := range got {
+			var want float64
+			for c, p := range x[k*classes : (k+1)*classes] {
+				off := float64(p)
+				if c == 3 {
+					off--
+				}
+				want += float64(off * off)
+			}
+			if score != want {
+				t.Errorf("row %d of %d has %v, by itself %v", k, rows, score, want)
+			}
+		}
+	}
+}

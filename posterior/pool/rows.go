@@ -148,6 +148,9 @@ func (f *Features) some(n, of, d int) (to Features) {
 
 // some returns n of the first so many rows of a width, spread evenly, and nothing where there are none.
 func some[T any](x []T, n, of, width int) (list []T) {
+	if len(x) > 0 {
+		list = make([]T, 0, n*width)
+	}
 	for i := 0; i < n && len(x) > 0; i++ {
 		list = append(list, x[i*of/n*width:][:width]...)
 	}

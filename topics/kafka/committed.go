@@ -202,6 +202,7 @@ func (p *partition) consumeBatch(s *share, b *storedBatch, aborted map[int64]boo
 		return
 	}
 	in := input{b: packed}
+	s.records = slices.Grow(s.records, max(min(b.records, maxRecords-len(s.records)), 0)) // which check has counted
 	for range b.records {
 		r := b.next(&in)
 		switch {
