@@ -53,8 +53,8 @@ func (f Graph) Check(g Given) error {
 	return g.Check(NoEffect(f.State.StateDir == "", "no effect without --state-dir: add it, or leave this out", "checkpoints", "base"))
 }
 
-// mostWorkers is enough: a window's products are a fifth of its time.
-const mostWorkers = 4
+// usefulWorkers are enough: a window's products are a fifth of its time.
+const usefulWorkers = 4
 
 // Open returns the engine's settings and models.
 func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
@@ -62,7 +62,7 @@ func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg.Local.Workers = cmp.Or(f.Workers, min(runtime.GOMAXPROCS(0), mostWorkers))
+	cfg.Local.Workers = cmp.Or(f.Workers, min(runtime.GOMAXPROCS(0), usefulWorkers))
 	cfg.BFloat16, cfg.Local.Reserve, cfg.Bounds.Pending = f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
 	cfg.Keep.Median = true // service.AsWritten has what a ledger of before has
 	cfg, err = ValidSettings(cfg)
