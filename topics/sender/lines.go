@@ -40,8 +40,13 @@ func Lines(ctx context.Context, c *kafka.Client, names topics.Names, by *CellBy,
 		return Sent{}, err
 	}
 	s := lineSender{names: names, by: by, partitions: partitions, producer: producer, pace: newPace(rate)}
-	in := bufio.NewScanner(lines)
-	in.Buffer(nil, maxLine+1)
+	in := bufio.NewScanner(reader(func(p []byte) (int, error) {
+		if err := s.flush(ctx); err != nil { // what a pipe has given is not kept until it gives more
+			return 0, err
+		}
+		return lines.Read(p)
+	}))
+	in.Buffer(make([]byte, 1<<20), maxLine+1)
 	line := 0
 	for in.Scan() {
 		line++
@@ -68,6 +73,11 @@ func Lines(ctx context.Context, c *kafka.Client, names topics.Names, by *CellBy,
 	}
 	return s.sent, nil
 }
+
+// reader is a function as an [io.Reader].
+type reader func(p []byte) (int, error)
+
+func (r reader) Read(p []byte) (int, error) { return r(p) }
 
 // lineSender is the state of Lines.
 type lineSender struct {

@@ -2,9 +2,12 @@ package sender_test
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -66,6 +69,30 @@ func TestLines(t *testing.T) {
 		}
 		if read(); len(got) != 5 {
 			t.Errorf("the topic has %d events, want 5", len(got))
+		}
+	})
+}
+
+// TestLinesOfAPipe: a line that a pipe gives is sent before the next one comes.
+func TestLinesOfAPipe(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		out, in := io.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			_, err := sender.Lines(t.Context(), f.client, f.names, nil, out, 0)
+			done <- err
+		}()
+		for n := range 3 {
+			fmt.Fprintf(in, `{"id":%d,"features":[1]}`+"\n", n)
+			synctest.Wait()
+			got := 0
+			if err := f.client.ReadAll(t.Context(), f.names.Nodes, func(*kafka.Record) { got++ }); err != nil || got != n+1 {
+				t.Errorf("%d events are in the topic after line %d, error %v", got, n+1, err)
+			}
+		}
+		in.Close()
+		if err := <-done; err != nil {
+			t.Fatal(err)
 		}
 	})
 }
