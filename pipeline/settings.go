@@ -186,7 +186,7 @@ func (c *Config) declareUpdate(l *setting.List) {
 // declareFallback declares the fallback, which is 0 for never in flags and ledgers.
 func (c *Config) declareFallback(l *setting.List) {
 	l.Add(setting.Setting{
-		Name: "fallback", Group: "paper", Default: "20", Placeholder: "NUMBER", Idle: c.ofPaper,
+		Name: "fallback", Group: "paper", Default: "20", Placeholder: "20", Idle: c.ofPaper,
 		Help: "Serve the model as trained while it leads the updated one by this many nats; 0 for never.",
 		Value: setting.Plain(
 			func() string {

@@ -16,7 +16,7 @@ type reportCmd struct {
 
 	Since flags.Moment `help:"@report_since" default:"24h" placeholder:"24h"`
 	Until flags.Moment `help:"End: a duration before now, or a time; now when left out." default:"0s" placeholder:"TIME"`
-	Out   string       `help:"File to write, - for standard output." default:"report.html" type:"path" placeholder:"FILE"`
+	Out   string       `help:"File to write, - for standard output." default:"report.html" type:"path" placeholder:"report.html"`
 }
 
 var reportHelp = flags.Texts{

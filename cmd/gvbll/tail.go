@@ -35,8 +35,13 @@ type tailCmd struct {
 
 var tailHelp = flags.Texts{
 	"tail_offset":   "Begin each partition at: beginning, end, an offset, or -N for its last N records.",
-	"tail_since":    "Begin with what was published since: 1h ago, or 2026-01-31T12:00:00Z.",
+	"tail_since":    "Begin with what was published since: 1h (before now), or 2026-01-31T12:00:00Z.",
 	"tail_to_label": "Print the nodes of which labels are asked for (gvbll work --ask).",
+}
+
+func (tailCmd) Help() string {
+	return "CONF is the confidence, TOTAL the uncertainty in nats, EPIST the part of it that more labels can remove, SET the " +
+		"set of classes (docs/wire-format.md)."
 }
 
 // Run prints committed predictions in the order of publication.

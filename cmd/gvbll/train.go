@@ -27,7 +27,7 @@ type trainCmd struct {
 	Log   logFlags   `embed:""`
 
 	Classes   []string `help:"Names of classes to have besides those of the labels." placeholder:"NAME"`
-	Out       string   `help:"File to write the model into." default:"model.safetensors" type:"path" placeholder:"FILE"`
+	Out       string   `help:"File to write the model into." default:"model.safetensors" type:"path" placeholder:"model.safetensors"`
 	IfMissing bool     `help:"Do nothing if the model file exists."`
 	Force     bool     `help:"Write over the model file if it exists."`
 }

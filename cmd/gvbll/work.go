@@ -38,7 +38,7 @@ type workCmd struct {
 
 	CreateTopics   int           `help:"Create missing topics with this many partitions; 0 creates none." default:"1" group:"kafka"`
 	Output         string        `help:"@work_output" default:"msgpack" placeholder:"msgpack" group:"kafka"`
-	CopyHeaders    []string      `help:"@work_copy_headers" placeholder:"KEY,…" group:"kafka"`
+	CopyHeaders    []string      `help:"@work_copy_headers" placeholder:"KEY" group:"kafka"`
 	Compression    string        `help:"@work_compression" enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
 	Decide         bool          `help:"@work_decide" group:"http"`
 	SessionTimeout time.Duration `help:"@work_session_timeout" default:"10s" group:"kafka"`

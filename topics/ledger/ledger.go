@@ -416,8 +416,8 @@ func Open(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (*Ledge
 	}
 	if b.First > 0 {
 		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be "+
-			"proved or replayed without a checkpoint of it: give --state-dir with one, and set retention.ms=-1, so "+
-			"that no more are lost", at.Topic, b.First)
+			"proved or replayed without a checkpoint of it: give --state-dir with one (an audit takes --checkpoint, or "+
+			"--from latest with --base), and set retention.ms=-1, so that no more are lost", at.Topic, b.First)
 	}
 	return open(c, at, 0, 0), nil
 }
