@@ -68,6 +68,24 @@ func TestTransientFaults(t *testing.T) {
 	}
 }
 
+// TestCoordinatorAway: a group's offsets are asked for until its coordinator is there, as while it moves in a busy cluster, or
+// until the context ends.
+func TestCoordinatorAway(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{})
+		name, began := topic(t, c, 1), time.Now()
+		k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Err: kerr.NotCoordinator, Count: 200})
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.Committed(short, "group", name); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, kafkago.NotCoordinatorForGroup) {
+			t.Errorf("with a second, error %v, want that and what the broker says", err)
+		}
+		if _, err := c.Committed(t.Context(), "group", name); err != nil || time.Since(began) < 2*c.cfg.DialFor {
+			t.Errorf("error %v after %v, want none, after more than %v", err, time.Since(began), 2*c.cfg.DialFor)
+		}
+	})
+}
+
 // TestCutConnections: requests whose connection is closed before they are answered are
 // retried on a new one.
 func TestCutConnections(t *testing.T) {

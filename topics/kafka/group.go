@@ -79,7 +79,8 @@ func memberOf(m *kmsg.DescribeGroupsResponseGroupMember, topic string) member {
 	return member
 }
 
-// Committed returns a group's committed offset of every partition that has one.
+// Committed returns a group's committed offset of every partition that has one. It waits for the group's coordinator until the
+// context ends.
 func (c *Client) Committed(ctx context.Context, group string, topics ...string) (offsets map[TopicPartition]int64, err error) {
 	counts, err := c.Partitions(ctx, topics...)
 	if err != nil || len(counts) == 0 {
@@ -91,7 +92,7 @@ func (c *Client) Committed(ctx context.Context, group string, topics ...string) 
 			req.Topics[t] = append(req.Topics[t], c.view.first()+p)
 		}
 	}
-	err = c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
+	err = c.retry(ctx, forever, func(ctx context.Context) error {
 		offsets = make(map[TopicPartition]int64)
 		res, err := c.client.OffsetFetch(ctx, req)
 		if err != nil {

@@ -408,6 +408,9 @@ const StaticHead = "static"
 // transaction markers and aborted records.
 const exactLag = 1000
 
+// coordinatorWithin is for how long a group's coordinator may be away.
+const coordinatorWithin = 10 * time.Second
+
 // lagOf returns how many events of each input partition no window has yet.
 func lagOf(ctx context.Context, client *kafka.Client, names topics.Names) ([]partitionLag, error) {
 	inputs := []string{names.Nodes, names.Labels, names.Commands}
@@ -415,7 +418,9 @@ func lagOf(ctx context.Context, client *kafka.Client, names topics.Names) ([]par
 	if err != nil {
 		return nil, err
 	}
-	consumed, err := client.Committed(ctx, names.Ledger, inputs...)
+	within, cancel := context.WithTimeout(ctx, coordinatorWithin)
+	defer cancel()
+	consumed, err := client.Committed(within, names.Ledger, inputs...)
 	if err != nil {
 		return nil, err
 	}
