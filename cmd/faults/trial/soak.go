@@ -115,7 +115,7 @@ func (r *soak) startWorker(i int) {
 	r.http = r.https[i]
 	r.workers[i] = r.start(name, "", "--base", r.setup.Bases,
 		"--base-every", fmt.Sprintf("%v,keep=%d", max(r.keep/3, 2*time.Second), keptBases), "--purge",
-		"--keep", fmt.Sprintf("nodes=%v,edges=%v", r.keep, r.keep), "--pending", fmt.Sprintf("max=%d", 6*r.rate*int(r.keep.Seconds())),
+		"--keep", fmt.Sprintf("nodes=%ds,edges=%[1]ds", int(r.keep.Seconds())), "--pending", fmt.Sprintf("max=%d", 6*r.rate*int(r.keep.Seconds())),
 		"--linger", "50ms", "--window", "10000", "--checkpoints", fmt.Sprintf("every=%v", r.keep/3))
 }
 
@@ -181,6 +181,9 @@ func (r *soak) disturb(ctx context.Context, long time.Duration) {
 	})
 }
 
+// mostEnded is how many workers may end by themselves before there is no more to see.
+const mostEnded = 20
+
 // restart starts the workers that have ended.
 func (r *soak) restart() {
 	for i, p := range r.workers {
@@ -189,6 +192,9 @@ func (r *soak) restart() {
 		}
 		if !p.killed() && !p.takenOver() && !p.logged("start it again, and it begins from base-") {
 			r.found.ended(p)
+			if n := len(r.found.Wrong); n > mostEnded {
+				must(fmt.Errorf("%d workers have ended by themselves: %s", n, r.found.Wrong[0]))
+			}
 		}
 		r.startWorker(i)
 	}
