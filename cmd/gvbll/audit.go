@@ -108,6 +108,13 @@ func printWaiting(ctx context.Context, w io.Writer, g look.Graph) error {
 
 // audit audits a graph.
 func (a auditCmd) audit(ctx context.Context, p flags.Process, g look.Graph, models []*model.Model) (found audit.Result, err error) {
+	total, err := look.LedgerWindows(ctx, g.Client, g.Names)
+	if err != nil {
+		return found, err
+	}
+	if total == 0 && g.Label() != "" { // nothing has come to this cell
+		return found, nil
+	}
 	from := audit.From{Checkpoint: a.Checkpoint}
 	if a.From != "" {
 		if from.Base, err = replay.FindBase(ctx, g.Client, g.Names.LedgerAt(), a.From); err != nil {
@@ -118,14 +125,7 @@ func (a auditCmd) audit(ctx context.Context, p flags.Process, g look.Graph, mode
 	if err != nil {
 		return found, fmt.Errorf("audit: %w", err)
 	}
-	total, err := look.LedgerWindows(ctx, g.Client, g.Names)
-	if err != nil {
-		return found, err
-	}
-	switch {
-	case total == 0 && g.Label() != "": // nothing has come to this cell
-		return found, nil
-	case total == 0:
+	if total == 0 {
 		return found, fmt.Errorf("audit: the ledger %s has no windows, so there is nothing to prove: is --prefix right, and has a worker "+
 			"served?", g.Names.Ledger)
 	}
@@ -158,6 +158,10 @@ func (a auditCmd) audit(ctx context.Context, p flags.Process, g look.Graph, mode
 // printAudit prints a line for the whole ledger, behind what the graph is called, after one for each epoch if there are
 // several or one is not proved.
 func printAudit(w io.Writer, label string, found audit.Result) error {
+	if len(found.Epochs) == 0 {
+		_, err := fmt.Fprintf(w, "%sno windows: nothing has come to it\n", label)
+		return err
+	}
 	proved := int64(0)
 	for _, e := range found.Epochs {
 		proved += e.Proved

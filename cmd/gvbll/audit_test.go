@@ -79,3 +79,11 @@ func testAuditOfTheDemo(t *testing.T, sh *shell) {
 		t.Errorf("work with another coverage: exit code %d, want %d: %s", code, exitFailed, errs)
 	}
 }
+
+// TestAuditOfAnEmptyCell: a cell that nothing has come to has nothing to prove, and is no failure.
+func TestAuditOfAnEmptyCell(t *testing.T) {
+	var out strings.Builder
+	if err := printAudit(&out, "cell 0: ", audit.Result{}); err != nil || out.String() != "cell 0: no windows: nothing has come to it\n" {
+		t.Errorf("audit prints %q (error %v)", out.String(), err)
+	}
+}

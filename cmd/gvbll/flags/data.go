@@ -179,8 +179,12 @@ func (s *DataSet) String() string {
 	if n := len(s.Labels) - s.Labelled(); n > 0 {
 		unlabelled = fmt.Sprintf(", %d %s without a label", n, what)
 	}
-	return fmt.Sprintf("%s: %d %s, %d edges, %d %s features, %d classes%s; %d train, %d stream in %d steps",
-		s.Name, len(s.Features), what, edges, s.Dim, kind, len(s.Classes), unlabelled, len(s.Split.Train), n, len(s.Split.Steps))
+	few := ""
+	if len(s.Split.Train) < 2*len(s.Classes) {
+		few = " (too few to learn from: train until later, or on a larger share)"
+	}
+	return fmt.Sprintf("%s: %d %s, %d edges, %d %s features, %d classes%s; %d train%s, %d stream in %d steps",
+		s.Name, len(s.Features), what, edges, s.Dim, kind, len(s.Classes), unlabelled, len(s.Split.Train), few, n, len(s.Split.Steps))
 }
 
 // Stream returns the data set in order of arrival: training and warm-up nodes as

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
 // TestDataChecks: shares and steps out of range, and two flags that choose the same, are refused by name, with what to give instead.
@@ -71,5 +73,15 @@ func TestSyntheticData(t *testing.T) {
 	}
 	if _, err := (Data{Drift: "wild"}).Open(); err == nil || !strings.Contains(err.Error(), "wild") {
 		t.Errorf("a drift that is none: error %v, want one that names it", err)
+	}
+}
+
+// TestTooFewToLearnFrom: a data set of which next to nothing trains says so where it is described.
+func TestTooFewToLearnFrom(t *testing.T) {
+	for train, want := range map[int]bool{1: true, 3: true, 4: false} {
+		set := &DataSet{Dataset: &dataset.Dataset{Name: "t", Classes: []string{"a", "b"}}, Split: dataset.Stream{Train: make([]int32, train)}}
+		if got := strings.Contains(set.String(), "too few to learn from"); got != want {
+			t.Errorf("of %d nodes that train: %s", train, set)
+		}
 	}
 }
