@@ -81,6 +81,8 @@ func testBase(t *testing.T, sh *shell) {
 	text := looks()
 	if said := unfolded(text); !strings.Contains(said, "base base-") || !strings.Contains(said, g.names.Nodes+"/0 from offset ") {
 		t.Errorf("status does not say what is needed:\n%s", text)
+	} else if !strings.Contains(said, "older ones were purged or deleted") || strings.Contains(said, "last 1h") {
+		t.Errorf("status does not say that the ledger's beginning is gone:\n%s", text)
 	}
 
 	var found audit.Result

@@ -114,6 +114,9 @@ func (c *Cells) Print(out io.Writer) error {
 		}
 		fold(out, "", 2, worker+" "+strings.Join(roles, ", "))
 	}
+	if i := slices.IndexFunc(c.Cells, func(s *Status) bool { return s.evidence.purged }); i >= 0 {
+		fold(out, "", 2, fmt.Sprintf("cell %d: %s", i, c.Cells[i].shortened()))
+	}
 	if len(alone) > 0 {
 		fold(out, "", 2, "no worker stands by for "+ranges(alone))
 	}

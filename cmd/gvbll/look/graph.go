@@ -124,6 +124,20 @@ func (g Graph) scan(ctx context.Context, since time.Time, f func(*ledger.Record)
 	return ledger.ScanFrom(ctx, g.Client, at, offsets[at], func(r *ledger.Record) bool { f(r); return true })
 }
 
+// begins returns when the first window was stepped that the ledger still has, zero if it has all.
+func (g Graph) begins(ctx context.Context) (at time.Time, err error) {
+	l := g.Names.LedgerAt()
+	bounds, err := g.Client.Offsets(ctx, l.Topic)
+	if err != nil || bounds[l].First == 0 {
+		return at, err
+	}
+	err = ledger.ScanFrom(ctx, g.Client, l, bounds[l].First, func(r *ledger.Record) bool {
+		at = r.Stepped
+		return false
+	})
+	return at, err
+}
+
 // TakesClasses says by what labels name a class of the model that serves, "" if the record with the classes is gone.
 func (g Graph) TakesClasses(ctx context.Context, newest *ledger.Record) (string, error) {
 	first, err := ledger.FindSettings(ctx, g.Client, g.Names.LedgerAt(), newest.Settings)

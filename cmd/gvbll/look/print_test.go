@@ -35,6 +35,9 @@ func TestStatusSaysEachThingOnce(t *testing.T) {
 		"events wait": func(s *Status) {
 			s.Lag, s.evidence.pace = []partitionLag{{"g.nodes", 0, 9871}, {"g.nodes", 1, 4032}}, .1
 		},
+		"purged": func(s *Status) {
+			s.Last.Seconds, s.Before.Seconds, s.evidence.purged = 1234, 0, true
+		},
 		"one cohort": func(s *Status) { s.Last.By.Values = s.Last.By.Values[:1]; s.Last.By.Values[0].Labels = s.Last.Labels },
 	} {
 		s := everything()

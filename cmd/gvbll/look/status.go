@@ -78,6 +78,7 @@ type evidence struct {
 	fallback bool          // the model as trained served the last window
 	silent   time.Duration // since labels stopped, 0 if they have not
 	told     bool          // the rates are known at which classes get labels
+	purged   bool          // the ledger has not all of both periods
 }
 
 // partitionLag counts the events of a partition that are in no window yet.
@@ -281,7 +282,18 @@ func (s *Status) readLedger(ctx context.Context, g Graph, store bases.Store, las
 	s.evidence.told = !slices.ContainsFunc(now.Classes, func(c page.Group) bool { return c.Arrived > 0 }) // see ledger.Group
 	s.evidence.silent = rhythm.Silent(s.at)
 	s.Verdict = now.Verdict(&before, s.evidence.told, s.evidence.silent)
-	s.Last, s.Before, s.evidence.pace = shorten(&now, last), shorten(&before, last), p.most()
+	begins, err := g.begins(ctx)
+	if err != nil {
+		return err
+	}
+	long, longBefore := last, last // as far as the ledger has it
+	if begins.After(between) {
+		long, longBefore = s.at.Sub(begins), 0
+	} else if begins.After(between.Add(-last)) {
+		longBefore = between.Sub(begins)
+	}
+	s.Last, s.Before, s.evidence.pace = shorten(&now, long), shorten(&before, longBefore), p.most()
+	s.evidence.purged = longBefore < last
 	return nil
 }
 
@@ -535,6 +547,7 @@ func (s *Status) Print(out io.Writer) error {
 	}
 	for _, note := range [][]string{
 		{s.Last.noBetter()},
+		{s.shortened()},
 		s.Last.chosen(), s.Reasons.lines(), s.Last.shifted(), s.Last.unknown(), s.wrong(),
 		{"only metrics tell: " + strings.Join(s.Unseen, ", ")},
 	} {
@@ -546,6 +559,15 @@ func (s *Status) Print(out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// shortened says that older windows were deleted from the ledger, "" if both periods have theirs.
+func (s *Status) shortened() string {
+	if !s.evidence.purged {
+		return ""
+	}
+	return fmt.Sprintf("the ledger has windows of the last %s alone, since older ones were purged or deleted",
+		roughly(time.Duration((s.Last.Seconds+s.Before.Seconds)*float64(time.Second))))
 }
 
 // printPeriods prints a table of the last period and the one before.
