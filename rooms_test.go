@@ -125,7 +125,7 @@ func TestDeterministicRooms(t *testing.T) {
 	}
 	const own = modulePath
 	exceptions := []exception{
-		{own + "gnn", []string{"go statement", "sync", "sync/atomic", "time"}, "helpers share rows, and each row is computed whole by one of them; the clock says when an idle helper ends"},
+		{own + "gnn", []string{"go statement", "sync", "sync/atomic"}, "helpers share rows, and each row is computed whole by one of them"},
 		{own + "gnn/attributes", []string{"time"}, "has units of time, and no clock"},
 		{own + "gnn/spelling", []string{"time"}, "reads dates, and no clock"},
 		{own + "gnn/kernel", []string{"go statement", "syscall"}, "the next block of zeros is made ready ahead, in large pages"},

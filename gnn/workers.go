@@ -3,25 +3,24 @@ package gnn
 import (
 	"runtime"
 	"sync/atomic"
-	"time"
 )
 
-// This file is the one place in the package with atomics and a clock, and, apart
+// This file is the one place in the package with atomics, and, apart
 // from state.go, which restores adjacency lists and rows at once, with
 // goroutines. None of them can affect a result: a job's chunks are disjoint rows
 // or columns of the output, and each is computed by one worker from inputs that
 // do not change during the job, so it does not matter which worker computes a
-// chunk, or when. The clock only decides when an idle helper ends.
+// chunk, or when.
 
 // chunkRows is how many rows a worker claims at a time. A call with fewer than
 // two chunks is done by the caller alone.
 const chunkRows = 32
 
-// idleTime is how long a helper polls for the next job before it ends. Waking a
+// idlePolls is how many times a helper polls for the next job before it ends. Waking a
 // thread can take as long as a window's product; with this, the layers of one
 // call, and calls in close succession, find their helpers awake, and between
-// windows there are none.
-const idleTime = 100 * time.Microsecond
+// windows there are none. There is no clock, which in a test's virtual time would stand still while a helper polls.
+const idlePolls = 1000
 
 // spinLimit is how many times the caller polls for its helpers to finish before
 // it yields the processor between polls.
@@ -82,14 +81,15 @@ func (p *workers) parallel(rows, chunk int, do func(w *workspace, from, to int))
 }
 
 // help works on one job after the other and ends when none has come for
-// idleTime. A job that comes at that moment is done without it.
+// idlePolls. A job that comes at that moment is done without it.
 func (p *workers) help(k int, w *workspace) {
 	defer p.awake[k].Store(false)
 	var last *job
-	for until := time.Now().Add(idleTime); time.Now().Before(until); runtime.Gosched() {
+	for polls := 0; polls < idlePolls; polls++ {
 		if j := p.job.Load(); j != nil && j != last {
 			j.work(w)
-			last, until = j, time.Now().Add(idleTime)
+			last, polls = j, 0
 		}
+		runtime.Gosched()
 	}
 }
