@@ -1,11 +1,9 @@
 package flags
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -25,7 +23,7 @@ type Graph struct {
 	State    State    `embed:"" group:"state"`
 	Engine   Engine   `embed:""`
 
-	Workers int      `help:"@graph_workers" default:"0" group:"machine"`
+	Workers int      `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
 	Rows    rowsFlag `help:"@graph_rows" default:"float32" placeholder:"float32" group:"machine"`
 }
 
@@ -33,16 +31,14 @@ var graphHelp = Texts{
 	"graph_shadow": "Second model file, to run in the shadow: on the same stream, at the same cost (docs/recipes.md).",
 	"graph_registry": "Schema registry of records in Avro or Protobuf (docs/data.md), with " +
 		",user=NAME,password=FILE or ,token=FILE to log in.",
-	"graph_workers": "Threads that share the arithmetic of a window, 0 for the machine's, at most 4, and 1 for a cell. " +
-		"The results are the same.",
 	"graph_rows": "The graph's vectors: float32, or bfloat16 in two thirds of the memory. reserve=N: memory for N " +
 		"nodes at the start.",
 }
 
 // Check refuses values out of range, and flags without an effect whatever the model.
 func (f Graph) Check(g Given) error {
-	if f.Workers < 0 {
-		return Usagef("--workers %d: give at least 1, or 0 for as many as the machine has", f.Workers)
+	if f.Workers < 1 {
+		return Usagef("--workers %d: give at least 1", f.Workers)
 	}
 	if i, err := os.Stat(f.State.StateDir); err == nil && !i.IsDir() {
 		return Usagef("--state-dir %s: it is a file: give a folder", f.State.StateDir)
@@ -53,17 +49,13 @@ func (f Graph) Check(g Given) error {
 	return g.Check(NoEffect(f.State.StateDir == "", "no effect without --state-dir: add it, or leave this out", "checkpoints", "base"))
 }
 
-// usefulWorkers are enough: a window's products are a fifth of its time.
-const usefulWorkers = 4
-
 // Open returns the engine's settings and models.
 func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
 	cfg, err := f.Engine.Settings("")
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg.Local.Workers = cmp.Or(f.Workers, min(runtime.GOMAXPROCS(0), usefulWorkers))
-	cfg.BFloat16, cfg.Local.Reserve, cfg.Bounds.Pending = f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
+	cfg.Local.Workers, cfg.BFloat16, cfg.Local.Reserve, cfg.Bounds.Pending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
 	cfg.Keep.Median = true // service.AsWritten has what a ledger of before has
 	cfg, err = ValidSettings(cfg)
 	if err != nil {
