@@ -71,8 +71,8 @@ func (c *Coverage) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "coverage", Group: "sets", Kept: setting.Never, Default: "0", Placeholder: "0",
 		Help: "Add a set of classes that holds the right one with this probability, such as 0.9 (docs/coverage.md): " +
-			"no class should be missed more than 1.5 times as often; ,groups=none or class: one threshold for all, or for " +
-			"each class.",
+			"no class should be missed more than 1.5 times as often; ,groups=none or class: one threshold for all, or " +
+			"for each class.",
 		Value: setting.Func(c.targetText, c.parseTarget),
 	})
 	l.Add(setting.Setting{

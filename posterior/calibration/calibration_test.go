@@ -468,15 +468,7 @@ func TestBriers(t *testing.T) {
 		got := make([]float64, rows)
 		Briers(got, x, classes, 3)
 		for k, score := range got {
-			var want float64
-			for c, p := range x[k*classes : (k+1)*classes] {
-				off := float64(p)
-				if c == 3 {
-					off--
-				}
-				want += float64(off * off)
-			}
-			if score != want {
+			if want := brier(x[k*classes:(k+1)*classes], 3); score != want {
 				t.Errorf("row %d of %d has %v, by itself %v", k, rows, score, want)
 			}
 		}

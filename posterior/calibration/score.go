@@ -12,7 +12,7 @@ type Score struct {
 	Confidence float64 // its probability
 	Correct    bool    // Class is the label
 	LogLoss    float64 // -log p(label) in nats, p(label) being at least 1e-12
-	Brier      float64 // see [Briers]
+	Brier      float64 // Σ_c (p_c - [c = label])²
 }
 
 // ScoreRows scores n predictions by their labels. probs is n × classes, flat and
@@ -25,9 +25,7 @@ func ScoreRows(probs []float64, classes int, labels []int32) []Score {
 	for i, y := range labels {
 		row := probs[i*classes : (i+1)*classes]
 		class, confidence := Top(row)
-		var brier [1]float64
-		Briers(brier[:], row, classes, y)
-		scores[i] = Score{Class: int32(class), Confidence: confidence, Correct: class == int(y), Brier: brier[0]}
+		scores[i] = Score{Class: int32(class), Confidence: confidence, Correct: class == int(y), Brier: brier(row, y)}
 		losses[i] = row[y]
 	}
 	LogLosses(losses)
@@ -63,13 +61,13 @@ func LogLosses(p []float64) {
 	}
 }
 
-// Briers writes the Brier score Σ_c (p_c - [c = label])² of each row of so many classes to scores. Four rows are summed
-// beside each other, as each sum waits for its last term.
-func Briers[F float32 | float64](scores []float64, rows []F, classes int, label int32) {
-	row := func(k int) []F { return rows[k*classes : (k+1)*classes] }
+// Briers writes the Brier score of each row of so many classes to scores. Four rows are summed beside each other, as each
+// sum waits for its last term.
+func Briers(scores []float64, rows []float32, classes int, label int32) {
+	row := func(k int) []float32 { return rows[k*classes : (k+1)*classes] }
 	k := 0
 	for ; k+4 <= len(scores); k += 4 {
-		s, r := (*[4]float64)(scores[k:]), [4][]F{row(k), row(k + 1), row(k + 2), row(k + 3)}
+		s, r := (*[4]float64)(scores[k:]), [4][]float32{row(k), row(k + 1), row(k + 2), row(k + 3)}
 		*s = [4]float64{}
 		for c := range classes {
 			is := 0.0
@@ -83,13 +81,18 @@ func Briers[F float32 | float64](scores []float64, rows []F, classes int, label 
 		}
 	}
 	for ; k < len(scores); k++ {
-		scores[k] = 0
-		for c, p := range row(k) {
-			off := float64(p)
-			if c == int(label) {
-				off--
-			}
-			scores[k] += float64(off * off)
-		}
+		scores[k] = brier(row(k), label)
 	}
+}
+
+// brier returns the Brier score of one row.
+func brier[F float32 | float64](row []F, label int32) (sum float64) {
+	for c, p := range row {
+		off := float64(p)
+		if c == int(label) {
+			off--
+		}
+		sum += float64(off * off)
+	}
+	return sum
 }

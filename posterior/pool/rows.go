@@ -148,10 +148,11 @@ func (f *Features) some(n, of, d int) (to Features) {
 
 // some returns n of the first so many rows of a width, spread evenly, and nothing where there are none.
 func some[T any](x []T, n, of, width int) (list []T) {
-	if len(x) > 0 {
-		list = make([]T, 0, n*width)
+	if len(x) == 0 {
+		return nil
 	}
-	for i := 0; i < n && len(x) > 0; i++ {
+	list = make([]T, 0, n*width)
+	for i := range n {
 		list = append(list, x[i*of/n*width:][:width]...)
 	}
 	return list
