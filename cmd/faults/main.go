@@ -90,7 +90,6 @@ func (f *flags) run(ctx context.Context, command string) error {
 		}
 	}
 	s := &trial.Setup{Head: f.Head, Flags: f.Crash.Flags, Bases: cmp.Or(f.Crash.Bases, f.Soak.Bases), Seed: f.Seed, Report: report}
-	defer s.Close()
 	nodes := map[string]int{
 		"crash": f.Crash.Nodes, "chaos": 2000, "cells": 6000, "soak": 2000, "restarts": 2000,
 		"world": 600, "hostile": 600,
@@ -121,8 +120,5 @@ func (f *flags) run(ctx context.Context, command string) error {
 		out.SetIndent("", "  ")
 		err = cmp.Or(out.Encode(found), found.Err())
 	}
-	if err != nil {
-		return fmt.Errorf("%w (logs are in %s)", err, s.Dir)
-	}
-	return os.RemoveAll(s.Dir)
+	return s.End(err)
 }

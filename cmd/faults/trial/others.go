@@ -92,7 +92,7 @@ func loginSettings(clients string) []string {
 // empty disk.
 func secondCluster(ctx context.Context, v *served) {
 	other := v.setup.another(ctx, false, nil)
-	defer other.Close()
+	defer other.close()
 	g := other.divided(ctx, v.prefix, topics.Layout{Partitions: partitions, Replication: -1})
 	g.http = freeAddress()
 	second := g.served(ctx)
@@ -125,7 +125,7 @@ func secondCluster(ctx context.Context, v *served) {
 // shortTransactions serves where brokers allow transactions of seconds.
 func shortTransactions(ctx context.Context, v *served) {
 	other := v.setup.another(ctx, false, map[string]string{"transaction.max.timeout.ms": "10000"})
-	defer other.Close()
+	defer other.close()
 	short := other.newServed(ctx, "short")
 	defer short.end()
 	short.serve(ctx, 100)
@@ -137,7 +137,7 @@ func shortTransactions(ctx context.Context, v *served) {
 // away for some seconds, and for good.
 func rightsTaken(ctx context.Context, v *served) {
 	other := v.setup.another(ctx, true, nil)
-	defer other.Close()
+	defer other.close()
 	s := other.newServed(ctx, "rights")
 	defer s.end()
 	s.http = freeAddress()

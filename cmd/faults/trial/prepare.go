@@ -3,6 +3,7 @@ package trial
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,14 +43,24 @@ func (s *Setup) connect(ctx context.Context) {
 	s.Client = need(kafka.Dial(ctx, cfg))
 }
 
-// Close ends the cluster.
-func (s *Setup) Close() {
+// close ends the cluster.
+func (s *Setup) close() {
 	if s.Client != nil {
 		s.Client.Close()
 	}
 	if s.Cluster != nil {
 		s.Cluster.close()
 	}
+}
+
+// End ends the cluster after a trial that ended with err, and then removes the folder, which brokers
+// write to until they have ended. With an error the folder stays, for its logs.
+func (s *Setup) End(err error) error {
+	s.close()
+	if err != nil {
+		return fmt.Errorf("%w (logs are in %s)", err, s.Dir)
+	}
+	return os.RemoveAll(s.Dir)
 }
 
 // makeNodes trains the models on most of a data set, and sets the nodes to the others.
