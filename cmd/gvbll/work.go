@@ -225,6 +225,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	}
 	var run func(context.Context) error
 	if names.Cells > 0 {
+		set.Config.Local.Workers = max(w.Workers, 1) // cells share the machine
 		f := service.NewFleet(client, set, configure)
 		run = func(ctx context.Context) error { return f.Run(ctx, w.SessionTimeout, !w.Standbys) }
 		p.Log.Info("working", "model", models[0].ID, "cells", names.Cells, "topics", names.Nodes, "http", web.URL())

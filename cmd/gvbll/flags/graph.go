@@ -1,9 +1,11 @@
 package flags
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -23,7 +25,7 @@ type Graph struct {
 	State    State    `embed:"" group:"state"`
 	Engine   Engine   `embed:""`
 
-	Workers int      `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
+	Workers int      `help:"@graph_workers" default:"0" group:"machine"`
 	Rows    rowsFlag `help:"@graph_rows" default:"float32" placeholder:"float32" group:"machine"`
 }
 
@@ -31,14 +33,16 @@ var graphHelp = Texts{
 	"graph_shadow": "Second model file, to run in the shadow: on the same stream, at the same cost (docs/recipes.md).",
 	"graph_registry": "Schema registry of records in Avro or Protobuf (docs/data.md), with " +
 		",user=NAME,password=FILE or ,token=FILE to log in.",
+	"graph_workers": "Threads that share the arithmetic of a window, 0 for the machine's, at most 4, and 1 for a cell. " +
+		"The results are the same.",
 	"graph_rows": "The graph's vectors: float32, or bfloat16 in two thirds of the memory. reserve=N: memory for N " +
 		"nodes at the start.",
 }
 
 // Check refuses values out of range, and flags without an effect whatever the model.
 func (f Graph) Check(g Given) error {
-	if f.Workers < 1 {
-		return Usagef("--workers %d: give at least 1", f.Workers)
+	if f.Workers < 0 {
+		return Usagef("--workers %d: give at least 1, or 0 for as many as the machine has", f.Workers)
 	}
 	if i, err := os.Stat(f.State.StateDir); err == nil && !i.IsDir() {
 		return Usagef("--state-dir %s: it is a file: give a folder", f.State.StateDir)
@@ -55,7 +59,8 @@ func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg.Local.Workers, cfg.BFloat16, cfg.Local.Reserve, cfg.Bounds.Pending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
+	cfg.Local.Workers = cmp.Or(f.Workers, min(runtime.GOMAXPROCS(0), 4)) // a window's products are a fifth of its time
+	cfg.BFloat16, cfg.Local.Reserve, cfg.Bounds.Pending = f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
 	cfg.Keep.Median = true // service.AsWritten has what a ledger of before has
 	cfg, err = ValidSettings(cfg)
 	if err != nil {

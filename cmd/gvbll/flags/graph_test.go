@@ -88,7 +88,7 @@ func TestGraphChecks(t *testing.T) {
 		want  string
 	}{
 		{"as it comes", graph(func(*Graph) {}), givenFlags("workers"), ""},
-		{"no workers", graph(func(f *Graph) { f.Workers = 0 }), givenFlags(), "--workers 0: give at least 1"},
+		{"as many as there are", graph(func(f *Graph) { f.Workers = 0 }), givenFlags("workers"), ""},
 		{"fewer", graph(func(f *Graph) { f.Workers = -7 }), givenFlags(), "--workers -7: give at least 1"},
 		{"checkpoints nowhere", graph(func(*Graph) {}), givenFlags("checkpoints"), "--checkpoints X: no effect without --state-dir"},
 		{"bases nowhere", graph(func(*Graph) {}), givenFlags("base"), "--base X: no effect without --state-dir"},

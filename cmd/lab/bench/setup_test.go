@@ -28,7 +28,7 @@ import (
 
 var (
 	partitions = flag.Int("partitions", 4, "partitions of the topics of a stream")
-	workers    = flag.Int("workers", 1, "threads that share the arithmetic of a window, as in 'gvbll work'")
+	workers    = flag.Int("workers", runtime.GOMAXPROCS(0), "threads that share the arithmetic of a window, as in 'gvbll work'")
 	linger     = flag.Duration("linger", 2*time.Millisecond, "cut a window when its first event has waited this long; 'gvbll work' waits for 100ms when left out")
 	interval   = flag.Duration("commit-interval", 100*time.Millisecond, "time between transactions")
 )
