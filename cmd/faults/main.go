@@ -37,10 +37,10 @@ type flags struct {
 		Minutes float64 `help:"Duration." default:"1"`
 	} `cmd:"" help:"Kill, halt and restart workers, and disturb the cluster, for a while."`
 	Cells struct {
-		Cells int  `help:"Cells of the graph." default:"8"`
-		Kills int  `help:"Workers killed, before all are restarted in turn." default:"20"`
-		Rate  int  `help:"Nodes sent a second, to the cells in turn." default:"400"`
-		Alone bool `help:"Cells have no standbys."`
+		Cells      int  `help:"Cells of the graph." default:"8"`
+		Kills      int  `help:"Workers killed, before all are restarted in turn." default:"20"`
+		Rate       int  `help:"Nodes sent a second, to the cells in turn." default:"400"`
+		NoStandbys bool `help:"Cells have no standbys."`
 	} `cmd:"" help:"Kill and restart three workers of a graph of many cells."`
 	Soak struct {
 		Minutes float64 `help:"Duration." default:"2"`
@@ -104,7 +104,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 		case "chaos":
 			found, err = trial.Chaos(ctx, s, time.Duration(f.Chaos.Minutes*float64(time.Minute)))
 		case "cells":
-			found, err = trial.Cells(ctx, s, f.Cells.Cells, f.Cells.Kills, f.Cells.Rate, f.Cells.Alone)
+			found, err = trial.Cells(ctx, s, f.Cells.Cells, f.Cells.Kills, f.Cells.Rate, f.Cells.NoStandbys)
 		case "restarts":
 			found, err = trial.Restarts(ctx, s, f.Restarts.Rate, f.Restarts.Times, f.Restarts.Away)
 		case "world":

@@ -28,8 +28,8 @@ type MembershipConfig struct {
 	// from another goroutine.
 	Standing func() Standing
 	Cells    func() []CellStanding
-	// Alone says that cells are to have no standbys, but for those that are about to move. All members have to say so.
-	Alone bool
+	// NoStandbys says that cells are to have no standbys, but for those that are about to move. All members have to say so.
+	NoStandbys bool
 	// About is what this member says of itself to whoever asks for the members. It
 	// has no part in an election. At most 1 KB.
 	About string

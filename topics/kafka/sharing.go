@@ -40,7 +40,7 @@ func (sharing) ProtocolName() string { return "cells" }
 const (
 	inCells           = 2
 	evenFlag          = 1
-	aloneFlag         = 2
+	noStandbysFlag    = 2
 	sharingBytes      = 1 + 1 + 4
 	cellStandingBytes = 4 + 1 + 8
 )
@@ -78,7 +78,7 @@ func weightOf(steps byte) int64 {
 
 func (b sharing) UserData() ([]byte, error) {
 	list := b.cfg.Cells()
-	data := []byte{inCells, bit(b.cfg.even.Swap(false), evenFlag) | bit(b.cfg.Alone, aloneFlag)}
+	data := []byte{inCells, bit(b.cfg.even.Swap(false), evenFlag) | bit(b.cfg.NoStandbys, noStandbysFlag)}
 	data = binary.BigEndian.AppendUint32(data, uint32(len(list)))
 	for _, s := range list {
 		data = binary.BigEndian.AppendUint32(data, uint32(s.Cell))
@@ -150,10 +150,10 @@ func (b sharing) AssignGroups(members []kafkago.GroupMember, partitions []kafkag
 			cells = max(cells, p.ID+1)
 		}
 	}
-	d := division{cells: make([]divided, cells), loads: make([]load, len(members)), alone: true}
+	d := division{cells: make([]divided, cells), loads: make([]load, len(members)), noStandbys: true}
 	for i := range members {
 		list, flags, _ := readStandings(members[i].UserData)
-		d.even, d.alone = d.even || flags&evenFlag != 0, d.alone && flags&aloneFlag != 0
+		d.even, d.noStandbys = d.even || flags&evenFlag != 0, d.noStandbys && flags&noStandbysFlag != 0
 		for _, x := range list {
 			if x.member = i; 0 <= x.Cell && int(x.Cell) < cells {
 				c := &d.cells[x.Cell]
@@ -185,11 +185,11 @@ func (b sharing) AssignGroups(members []kafkago.GroupMember, partitions []kafkag
 
 // division is the partitions of a topic, and the members among which they are divided, by their index.
 type division struct {
-	cells []divided
-	loads []load
-	even  bool  // a member asks for even shares
-	alone bool  // all want no standbys
-	total int64 // weight of all cells
+	cells      []divided
+	loads      []load
+	even       bool  // a member asks for even shares
+	noStandbys bool  // all want no standbys
+	total      int64 // weight of all cells
 
 	behind int // the member that owns the least, where shares are uneven; -1 where they are not
 }
@@ -257,10 +257,10 @@ func (d *division) divide() {
 	if to := d.least(-1, owned); d.uneven(to) {
 		d.behind = to
 	}
-	if d.even || d.alone && d.behind >= 0 {
+	if d.even || d.noStandbys && d.behind >= 0 {
 		d.prepare()
 	}
-	if !d.alone {
+	if !d.noStandbys {
 		d.standBys()
 	}
 }

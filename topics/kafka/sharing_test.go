@@ -14,13 +14,13 @@ import (
 
 // sharer is a member of a group of cells, as the test keeps its state.
 type sharer struct {
-	id    string
-	even  bool
-	alone bool           // it wants no standbys
-	owned map[int32]bool // whether it owns a cell that it has
-	asked bool           // it is to ask for even shares
-	slow  bool           // it is not ready for what it stands by for
-	costs []float64      // of cells, as the member says; nil if it says nothing of them, as those of earlier versions
+	id         string
+	even       bool
+	noStandbys bool           // it wants no standbys
+	owned      map[int32]bool // whether it owns a cell that it has
+	asked      bool           // it is to ask for even shares
+	slow       bool           // it is not ready for what it stands by for
+	costs      []float64      // of cells, as the member says; nil if it says nothing of them, as those of earlier versions
 }
 
 // assign has the members of a group share out cells, and gives each its part.
@@ -28,7 +28,7 @@ func assign(t *testing.T, cells int, members ...*sharer) {
 	t.Helper()
 	var group []kafkago.GroupMember
 	for _, m := range members {
-		cfg := MembershipConfig{Topic: "ledger", About: m.id, Alone: m.alone, Cells: func() (list []CellStanding) {
+		cfg := MembershipConfig{Topic: "ledger", About: m.id, NoStandbys: m.noStandbys, Cells: func() (list []CellStanding) {
 			for number, owner := range m.owned {
 				s := CellStanding{Cell: number, Owner: owner, Ready: owner || !m.slow, Progress: 7}
 				if m.costs != nil {
@@ -73,7 +73,7 @@ func assign(t *testing.T, cells int, members ...*sharer) {
 			standbys[p], m.owned[p] = m.id, false
 		}
 	}
-	some := slices.ContainsFunc(members, func(m *sharer) bool { return !m.alone })
+	some := slices.ContainsFunc(members, func(m *sharer) bool { return !m.noStandbys })
 	for p := range cells {
 		if owners[p] == "" || len(members) > 1 && some && standbys[p] == "" {
 			t.Errorf("cell %d has owner %q and standby %q", p, owners[p], standbys[p])
@@ -153,10 +153,10 @@ func TestSharing(t *testing.T) {
 // follows returns how many cells the member stands by for.
 func (m *sharer) follows() int { return len(m.owned) - len(m.owns()) }
 
-// TestSharingAlone: where no member wants standbys, a cell has one only while it is about to move, in any election until then. One
+// TestSharingWithoutStandbys: where no member wants standbys, a cell has one only while it is about to move, in any election until then. One
 // that goes leaves its cells to the others. A member that wants standbys is enough for all cells to have one.
-func TestSharingAlone(t *testing.T) {
-	a, b := &sharer{id: "a", alone: true}, &sharer{id: "b", alone: true, slow: true}
+func TestSharingWithoutStandbys(t *testing.T) {
+	a, b := &sharer{id: "a", noStandbys: true}, &sharer{id: "b", noStandbys: true, slow: true}
 	check := func(what string, owns, follows int) {
 		t.Helper()
 		if len(b.owns()) != owns || b.follows() != follows || a.follows() != 0 {
@@ -176,7 +176,7 @@ func TestSharingAlone(t *testing.T) {
 	check("shares are even", 6, 0)
 	assign(t, 12, b)
 	check("the other goes", 12, 0)
-	a.owned, a.alone = nil, false
+	a.owned, a.noStandbys = nil, false
 	assign(t, 12, a, b)
 	if b.follows() != 0 || a.follows() != 12 {
 		t.Errorf("a wants standbys, and stands by for %d cells, b for %d", a.follows(), b.follows())

@@ -26,11 +26,11 @@ import (
 
 // Fleet configures [RunFleet]. All must be set.
 type Fleet struct {
-	Names   topics.Names
-	Session time.Duration // see Config
-	Alone   bool          // see [kafka.MembershipConfig]
-	About   string        // see Config
-	Logger  *slog.Logger
+	Names      topics.Names
+	Session    time.Duration // see Config
+	NoStandbys bool          // see [kafka.MembershipConfig]
+	About      string        // see Config
+	Logger     *slog.Logger
 	// Run runs the worker of a cell by [RunAt], until the context ends or the worker does.
 	Run func(ctx context.Context, c *kafka.Client, cell topics.Names, at *Place) error
 }
@@ -190,7 +190,7 @@ func RunFleet(ctx context.Context, c *kafka.Client, cfg Fleet) error {
 	}
 	var err error
 	f.member, err = c.Join(kafka.MembershipConfig{
-		Group: n.Ledger, Topic: n.Ledger, Session: cfg.Session, About: cfg.About, Cells: f.stand, Alone: cfg.Alone,
+		Group: n.Ledger, Topic: n.Ledger, Session: cfg.Session, About: cfg.About, Cells: f.stand, NoStandbys: cfg.NoStandbys,
 	})
 	if err != nil {
 		return err

@@ -159,7 +159,7 @@ func (m *machine) kill(t *testing.T) {
 }
 
 // startMachine starts a process of the fleet, one that wants no standbys or one that does.
-func startMachine(f *fixture, log *moves, dir string, alone bool) *machine {
+func startMachine(f *fixture, log *moves, dir string, noStandbys bool) *machine {
 	f.T.Helper()
 	m := &machine{ended: make(chan error, 1), lines: &lines{Handler: slog.DiscardHandler, counts: make(map[string]int)}}
 	out := slog.New(m.lines)
@@ -180,7 +180,7 @@ func startMachine(f *fixture, log *moves, dir string, alone bool) *machine {
 	go func() {
 		defer close(over)
 		m.ended <- worker.RunFleet(ctx, c, worker.Fleet{
-			Names: f.Names, Session: session, Alone: alone, Logger: out,
+			Names: f.Names, Session: session, NoStandbys: noStandbys, Logger: out,
 			Run: func(ctx context.Context, c *kafka.Client, cell topics.Names, at *worker.Place) error {
 				out.Info("begun")
 				cfg := f.Config(worker.Config{Policy: byTime, Checkpoints: replay.Checkpoints{Dir: dir, Restore: workertest.ReadTally}})
@@ -216,16 +216,16 @@ func served(f *fixture, cells, nodes int) {
 	})
 }
 
-// shares reports whether there are so many machines, each of which owns so many cells, and stands by for some or, if they
-// are alone, for none.
-func shares(f *fixture, machines, owns int, alone bool) bool {
+// shares reports whether there are so many machines, each of which owns so many cells, and stands by for some, or
+// for none.
+func shares(f *fixture, machines, owns int, noStandbys bool) bool {
 	f.T.Helper()
 	members, err := f.Client.Members(f.T.Context(), f.Names.Ledger, f.Names.Ledger)
 	if err != nil {
 		f.T.Fatal(err)
 	}
 	for _, m := range members {
-		if len(m.Owns) != owns || (len(m.Follows) == 0) != alone {
+		if len(m.Owns) != owns || (len(m.Follows) == 0) != noStandbys {
 			return false
 		}
 	}
@@ -240,31 +240,31 @@ func TestFleet(t *testing.T) {
 	t.Run("no standbys", func(t *testing.T) { testFleet(t, true) })
 }
 
-func testFleet(t *testing.T, alone bool) {
+func testFleet(t *testing.T, noStandbys bool) {
 	onFake(t, func(t *testing.T, f *fixture) {
 		const cells, nodes = 6, 400
 		graph := cellsFixture(t, f, cells)
 		var log moves
 		var machines []*machine
 		for i := range 3 {
-			machines = append(machines, startMachine(graph, &log, fmt.Sprintf("%s/%d", t.TempDir(), i), alone))
+			machines = append(machines, startMachine(graph, &log, fmt.Sprintf("%s/%d", t.TempDir(), i), noStandbys))
 		}
 		sendCells(graph, cells, 0, 100)
 		served(graph, cells, 80)
 		kafkatest.Await(t, "all own as many cells, which have a standby or none", func() bool {
-			return shares(graph, len(machines), cells/len(machines), alone)
+			return shares(graph, len(machines), cells/len(machines), noStandbys)
 		})
 		machines[0].kill(t)
 		sendCells(graph, cells, 100, 200)
 		served(graph, cells, 180)
-		machines[0] = startMachine(graph, &log, t.TempDir(), alone)
+		machines[0] = startMachine(graph, &log, t.TempDir(), noStandbys)
 		machines[1].stop()
 		if err := kafkatest.Receive(t, machines[1].ended, "a machine that is told to end has ended"); err != nil {
 			t.Errorf("a machine that was told to end: %v", err)
 		}
 		sendCells(graph, cells, 200, 300)
 		served(graph, cells, 280)
-		machines[1] = startMachine(graph, &log, t.TempDir(), alone)
+		machines[1] = startMachine(graph, &log, t.TempDir(), noStandbys)
 		sendCells(graph, cells, 300, nodes)
 		served(graph, cells, nodes-20)
 		for _, m := range machines {

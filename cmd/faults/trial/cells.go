@@ -45,12 +45,12 @@ const workersOfCells = 3
 
 // Cells runs three workers on a graph of several cells, to which nodes with their labels are sent in turn at a rate. Workers are
 // killed at random times, and then restarted one after the other. Each node must be predicted once in its cell, and an
-// audit agrees with all. Alone, cells have no standbys.
-func Cells(ctx context.Context, s *Setup, cells, kills, rate int, alone bool) (found *celled, err error) {
+// audit agrees with all. Cells may have no standbys.
+func Cells(ctx context.Context, s *Setup, cells, kills, rate int, noStandbys bool) (found *celled, err error) {
 	defer catch(&err)
 	g := s.divided(ctx, unique("cells"), topics.Layout{Cells: cells, Replication: -1})
 	defer g.end()
-	f := &fleet{graph: g, sent: make([]int, cells), alone: alone}
+	f := &fleet{graph: g, sent: make([]int, cells), noStandbys: noStandbys}
 	f.found = celled{Cells: cells, Workers: workersOfCells, Kills: kills, Rate: rate}
 	f.rng = rand.New(rand.NewPCG(s.Seed, 1))
 	began := time.Now()
@@ -92,13 +92,13 @@ func Cells(ctx context.Context, s *Setup, cells, kills, rate int, alone bool) (f
 // fleet is a run of [Cells].
 type fleet struct {
 	*graph
-	workers []*process
-	addrs   []string // of their pages
-	rng     *rand.Rand
-	between time.Time // from when on workers are restarted
-	sent    []int     // nodes, by cell
-	alone   bool      // cells have no standbys
-	found   celled
+	workers    []*process
+	addrs      []string // of their pages
+	rng        *rand.Rand
+	between    time.Time // from when on workers are restarted
+	sent       []int     // nodes, by cell
+	noStandbys bool      // cells have no standbys
+	found      celled
 }
 
 func (f *fleet) startWorker(i int) *process {
@@ -107,7 +107,7 @@ func (f *fleet) startWorker(i int) *process {
 	if f.names.Cells > manyCells {
 		args = append(args, "--session-timeout", "6s")
 	}
-	if f.alone {
+	if f.noStandbys {
 		args = append(args, "--no-standbys")
 	}
 	return f.start(fmt.Sprintf("worker-%d", i+1), "", args...)
@@ -115,7 +115,7 @@ func (f *fleet) startWorker(i int) *process {
 
 func (f *fleet) pause(ctx context.Context, d time.Duration) { must(kafka.Sleep(ctx, d)) }
 
-// awaitReady waits until each cell has an owner that serves it, and a standby that has caught up, unless they are alone.
+// awaitReady waits until each cell has an owner that serves it, and a standby that has caught up, unless cells have none.
 func (f *fleet) awaitReady(ctx context.Context) {
 	await(ctx, 10*time.Minute, func() (missing string) {
 		owned, followed := 0, 0
@@ -128,7 +128,7 @@ func (f *fleet) awaitReady(ctx context.Context) {
 				owned, followed = owned+need(strconv.Atoi(m[1])), followed+need(strconv.Atoi(m[2]))
 			}
 		}
-		if owned == f.names.Cells && (followed == f.names.Cells || f.alone) {
+		if owned == f.names.Cells && (followed == f.names.Cells || f.noStandbys) {
 			return ""
 		}
 		return fmt.Sprintf("%d of %d cells have owners, and %d standbys", owned, f.names.Cells, followed)

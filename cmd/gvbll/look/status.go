@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -701,9 +702,11 @@ func (p *statusPeriod) score(x float64) string {
 	return fmt.Sprintf("%.4f", x)
 }
 
-// roughly formats a duration to two digits or so.
+// roughly formats a duration to two digits or so, from two days on in days.
 func roughly(d time.Duration) string {
 	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%vd", math.Round(d.Hours()/2.4)/10)
 	case d < 10*time.Second:
 		d = d.Round(100 * time.Millisecond)
 	case d < 10*time.Minute:

@@ -59,10 +59,10 @@ func NewFleet(c *kafka.Client, set Setup, configure func(*worker.Config)) *fleet
 	return f
 }
 
-// Run runs the cells that the group gives to this worker, until the context ends. alone is as in [kafka.MembershipConfig].
-func (f *fleet) Run(ctx context.Context, session time.Duration, alone bool) error {
+// Run runs the cells that the group gives to this worker, until the context ends. noStandbys is as in [kafka.MembershipConfig].
+func (f *fleet) Run(ctx context.Context, session time.Duration, noStandbys bool) error {
 	err := worker.RunFleet(ctx, f.client, worker.Fleet{
-		Names: f.set.Names, Session: session, Alone: alone, About: about(f.set.Process.Version, f.set.Web, f.set.Models),
+		Names: f.set.Names, Session: session, NoStandbys: noStandbys, About: about(f.set.Process.Version, f.set.Web, f.set.Models),
 		Logger: f.set.Process.Log, Run: f.run,
 	})
 	if err != nil {
