@@ -109,10 +109,10 @@ func testOwnTable(t *testing.T, sh *shell) {
 	var b bytes.Buffer
 	must(t, parquet.Write(&b, rows))
 	schema := regexp.MustCompile(`(?m)^ATTRIBUTE +COLUMNS +KIND(?: +EXAMPLES)?
-amount +2 +number, median \S+, from \S+ to \S+(?:  .*)?
-age +3 +number, median \S+, from \S+ to \S+, \S+ % gaps(?:  .*)?
-balance +2 +number, median \S+, from \S+ to \S+(?:  .*)?
-visits +2 +number, median \S+, from \S+ to \S+(?:  .*)?
+amount +2 +number, \S+ to \S+, median \S+(?:  .*)?
+age +3 +number, \S+ to \S+, median \S+, \S+ % gaps(?:  .*)?
+balance +2 +number, \S+ to \S+, median \S+(?:  .*)?
+visits +2 +number, \S+ to \S+, median \S+(?:  .*)?
 country +23 +category, 23 values \(C00, C01, C02, …\)(?:  .*)?
 plan +3 +category, 3 values \(free, gold, team\)(?:  .*)?
 new +1 +boolean(?:  .*)?

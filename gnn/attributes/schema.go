@@ -191,7 +191,7 @@ func (a *Attribute) String() string {
 	switch a.Kind {
 	case Number:
 		if n := len(a.Knots); n > 0 {
-			text += fmt.Sprintf(", median %.4g, from %.4g to %.4g", a.Median(), a.Knots[0], a.Knots[n-1])
+			text += fmt.Sprintf(", %.4g to %.4g, median %.4g", a.Knots[0], a.Knots[n-1], a.Median())
 		} else {
 			text += fmt.Sprintf(", mean %.4g, sd %.4g", a.Mean, a.SD)
 		}

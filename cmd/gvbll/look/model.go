@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/spelling"
@@ -90,17 +91,25 @@ func (v *inspected) Print(out io.Writer) error {
 // PrintSchema prints what was learned about attributes, one in a line. table, unless nil, is what it was learned from: then
 // there are examples, and lines of what was not certain.
 func PrintSchema(out io.Writer, s *attributes.Schema, table []attributes.Column) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	names, kinds := len("ATTRIBUTE"), len("KIND")
+	for i := range s.Attributes {
+		names = max(names, utf8.RuneCountInString(s.Attributes[i].Name))
+		kinds = max(kinds, utf8.RuneCountInString(s.Attributes[i].String()))
+	}
+	left := columns - names - len("  COLUMNS  ") // for the kinds, and for the examples behind them
 	header := "ATTRIBUTE\tCOLUMNS\tKIND"
 	if table != nil {
+		left -= len("  EXAMPLES")
 		header += "\tEXAMPLES"
 	}
+	kinds = min(kinds, max(left, 20))
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, header)
 	for i := range s.Attributes {
 		a := &s.Attributes[i]
-		line := fmt.Sprintf("%s\t%d\t%s", a.Name, a.Columns(), a)
+		line := fmt.Sprintf("%s\t%d\t%s", a.Name, a.Columns(), cut(a.String(), kinds))
 		if table != nil {
-			line += "\t" + examples(&table[i])
+			line += "\t" + examples(&table[i], len("EXAMPLES")+left-kinds)
 		}
 		fmt.Fprintln(w, line)
 	}
@@ -115,20 +124,26 @@ func PrintSchema(out io.Writer, s *attributes.Schema, table []attributes.Column)
 	return nil
 }
 
-// examples returns the first values of a column.
-func examples(c *attributes.Column) string {
-	var list []string
+// examples returns the first values of a column, at most three and as many as fit into a width, or of the first what fits.
+func examples(c *attributes.Column, width int) (list string) {
+	known := make(map[string]bool)
 	for _, text := range c.Texts {
-		if runes := []rune(strings.Join(strings.Fields(text), " ")); len(list) < 3 && !spelling.IsGap(text) {
-			if len(runes) > 16 {
-				runes = append(runes[:16], '…')
-			}
-			if text := string(runes); !slices.Contains(list, text) {
-				list = append(list, text)
-			}
+		if text = strings.Join(strings.Fields(text), " "); len(known) == 3 || spelling.IsGap(text) {
+			continue
 		}
+		if runes := []rune(text); len(runes) > 16 {
+			text = string(runes[:16]) + "…"
+		}
+		switch more := list + ", " + text; {
+		case known[text]:
+		case list == "":
+			list = cut(text, max(width, len("EXAMPLES")))
+		case utf8.RuneCountInString(more) <= width:
+			list = more
+		}
+		known[text] = true
 	}
-	return strings.Join(list, ", ")
+	return list
 }
 
 // Inspect describes a model.
