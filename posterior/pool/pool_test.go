@@ -165,7 +165,7 @@ func TestSetStateRefuses(t *testing.T) {
 		}
 		nan := binary.LittleEndian.AppendUint64(nil, math.Float64bits(math.NaN()))
 		huge := bytes.Repeat([]byte{0xff}, 8)
-		for at := 0; at+8 <= len(good); at += 8 * max(7, len(good)/8000) {
+		for at := 0; at+8 <= len(good); at += 8 * max(7, len(good)/3000) {
 			if other.SetState(good[:at]) == nil {
 				t.Fatalf("SetState accepts %d of %d bytes", at, len(good))
 			}
