@@ -211,7 +211,7 @@ func AddPool(t testing.TB, m *model.Model, sparse bool) {
 	t.Helper()
 	traits := pool.Traits{Density: 1, Negative: true}
 	if sparse {
-		traits.Density, traits.Negative = 0.01, false
+		traits.Density, traits.Negative, traits.Features = 0.01, false, 1000
 	}
 	spec := pool.Default(traits)
 	p, err := pool.New(spec, m.Shape(), &m.Prior)

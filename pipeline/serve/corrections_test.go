@@ -23,7 +23,7 @@ func TestCorrectedCountsAreThoseOfRightLabels(t *testing.T) {
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 25))
 		m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
-		spec := pool.Default(pool.Traits{Density: .01, Rows: 1e6, Classes: len(m.Classes), Features: m.Encoder.In()})
+		spec := pool.Default(pool.Traits{Density: .01, Rows: 1e6, Classes: len(m.Classes), Features: 1000})
 		p, err := pool.New(spec, m.Shape(), &m.Prior)
 		if err != nil {
 			t.Fatal(err)

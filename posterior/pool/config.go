@@ -252,7 +252,8 @@ func Inspect(x Features, n, d, classes int) Traits {
 	return t
 }
 
-// sparseDensity is the largest density at which features count as sparse. Bags of
+// sparseDensity is the largest density at which features count as sparse, unless they are few: categories and flags say more in
+// the mean of neighbours than in its direction, which is what features of unit length have of it. Bags of
 // words have a density of about .01, dense features of 1; anything between would do.
 const sparseDensity = 0.25
 
@@ -308,7 +309,7 @@ func Default(t Traits) Config {
 	if t.Alike {
 		s.Served = 0
 	}
-	if t.Density > sparseDensity {
+	if t.Density > sparseDensity || t.Features <= fewFeatures {
 		s.Heads = denseHeads(t)
 	} else {
 		s.Heads = sparseHeads(t)

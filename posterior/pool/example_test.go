@@ -9,7 +9,7 @@ import (
 
 // Nodes of two classes with different words are served, then learned, three times.
 func Example() {
-	cfg := pool.Default(pool.Traits{})
+	cfg := pool.Default(pool.Traits{Features: 1000})
 	cfg.Heads = []pool.HeadConfig{
 		{Name: "words", Wide: &pool.Wide{Blocks: []pool.Block{pool.OwnFeatures}, Scale: pool.Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
 		{Name: "bayes", Bayes: &pool.Bayes{Smoothing: 0.2}},

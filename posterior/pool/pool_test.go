@@ -17,7 +17,7 @@ import (
 
 // everything configures heads of every kind, for sparse or dense features.
 func everything(dense bool) Config {
-	t := Traits{Density: .01, Rows: 1000, Classes: small.Classes}
+	t := Traits{Density: .01, Rows: 1000, Classes: small.Classes, Features: 1000}
 	if dense {
 		t = Traits{Density: 1, Classes: small.Classes}
 	}
@@ -272,7 +272,7 @@ func TestShadowDoesNotServe(t *testing.T) {
 // TestScoresAreOfServedPredictions: scores and regret are computed from the log
 // probabilities that were served, not from what heads predict now.
 func TestScoresAreOfServedPredictions(t *testing.T) {
-	s := Default(Traits{})
+	s := Default(Traits{Features: 1000})
 	s.Heads, s.Mixture = []HeadConfig{{Name: "a", Vote: &voteConfig{}}, {Name: "b", Vote: &voteConfig{}}}, nil
 	p, err := New(s, Shape{Classes: 2, Features: 1}, nil)
 	if err != nil {
@@ -326,7 +326,7 @@ func TestEmptyBatchChangesNothing(t *testing.T) {
 // TestLearnsOpposites: on a heterophilous graph the compatibility matrix shows that
 // neighbours have different classes, and predictions use it.
 func TestLearnsOpposites(t *testing.T) {
-	s := Default(Traits{})
+	s := Default(Traits{Features: 1000})
 	s.Heads = []HeadConfig{{Name: "labels", Label: &labelConfig{byCounts}}}
 	p, err := New(s, Shape{Classes: 2, Features: 1}, nil)
 	if err != nil {
@@ -376,13 +376,14 @@ func TestDefaultFollowsTheData(t *testing.T) {
 		return s
 	}
 	for traits, want := range map[Traits]string{
-		{.01, false, false, 50, 5, 99}: "-static online wide-own wide now bayes labels labels-scaled ",
-		{.01, false, false, 84, 5, 99}: "-static online wide-own wide now votes bayes labels labels-scaled -fitted ",
-		{.01, false, false, 84, 50, 9}: "-static online wide-own wide now votes bayes labels labels-scaled ",
-		{.01, true, false, 50, 5, 99}:  "-static online wide-own wide now labels labels-scaled ",
-		{1, true, false, 50, 5, 99}:    "static online now votes labels labels-scaled -fitted ",
-		{1, true, false, 5000, 5, 99}:  "static online now votes labels labels-scaled -fitted ",
-		{1, true, false, 5000, 2, 9}:   "static online now votes labels labels-scaled fitted ",
+		{.01, false, false, 50, 5, 99}:  "-static online wide-own wide now bayes labels labels-scaled ",
+		{.01, false, false, 84, 5, 99}:  "-static online wide-own wide now votes bayes labels labels-scaled -fitted ",
+		{.01, false, false, 84, 50, 99}: "-static online wide-own wide now votes bayes labels labels-scaled ",
+		{.01, true, false, 50, 5, 99}:   "-static online wide-own wide now labels labels-scaled ",
+		{.01, false, false, 84, 5, 32}:  "static online now votes labels labels-scaled -fitted ",
+		{1, true, false, 50, 5, 99}:     "static online now votes labels labels-scaled -fitted ",
+		{1, true, false, 5000, 5, 99}:   "static online now votes labels labels-scaled -fitted ",
+		{1, true, false, 5000, 2, 9}:    "static online now votes labels labels-scaled fitted ",
 	} {
 		if got := names(traits); got != want {
 			t.Errorf("%v: heads %s, want %s", traits, got, want)

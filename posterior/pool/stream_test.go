@@ -308,7 +308,7 @@ func (g *graph) play(tb testing.TB, cfg Config, seed uint64, share float64, step
 // withoutEmbedding is the default configuration for sparse features, without the heads on
 // the embedding.
 func withoutEmbedding(rows, classes int) Config {
-	s := Default(Traits{Density: 0.01, Rows: rows, Classes: classes})
+	s := Default(Traits{Density: 0.01, Rows: rows, Classes: classes, Features: 1000})
 	s.Heads = slices.DeleteFunc(s.Heads, func(h HeadConfig) bool { return h.Static != nil || h.Online != nil })
 	return s
 }
