@@ -200,7 +200,7 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 			log = slog.New(slog.NewTextHandler(show.beside(p.Err), &slog.HandlerOptions{Level: level}))
 		}
 		work := svc.Terms()
-		work.Policy, work.Logger = policy, log
+		work.Policy, work.Logger, work.Terms.Remedy = policy, log, "give another --prefix"
 		return svc.Run(ctx, client, work)
 	}, interrupt)
 	shown := false

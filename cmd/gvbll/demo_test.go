@@ -251,7 +251,7 @@ func testDemoAgain(t *testing.T, sh *shell) {
 		code, _, errs := sh.command(append(args, c.flag, c.value)...)
 		last := strings.TrimSpace(errs)
 		last = last[strings.LastIndex(last, "\n")+1:]
-		if code != exitFailed || !strings.Contains(last, c.want) {
+		if code != exitFailed || !strings.Contains(last, c.want) || !strings.HasSuffix(last, "give another --prefix") {
 			t.Errorf("%s %s: exit code %d and %q, want %d and %q", c.flag, c.value, code, last, exitFailed, c.want)
 		}
 	}

@@ -99,6 +99,8 @@ type Terms struct {
 	Effective func(event.Settings) event.Settings
 	// Program is this program's version, for the first record of an epoch.
 	Program string
+	// Remedy is what to do about a ledger of other terms where no epoch can begin, "" to name --rebase.
+	Remedy string
 	// Registry has the schemas of framed records that the ledger does not have, nil for none.
 	Registry registry.Source
 	// Limits bound the size of an event; zero fields have defaults.

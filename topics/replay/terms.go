@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,9 +140,8 @@ func (s *stretch) Compare(ctx context.Context, r *ledger.Record) (*mismatch, err
 	case len(changes) == 0:
 		return nil, nil
 	case !t.Has(serves) && s.settings.Own:
-		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: start the other "+
-			"model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)", name, serves,
-			t.Model)}, nil
+		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: %s", name, serves, t.Model,
+			cmp.Or(t.Remedy, "start the other model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)"))}, nil
 	}
 	return &mismatch{strings.Join(changes, ", "), s.settings.differ(t)}, nil
 }
@@ -152,12 +152,12 @@ func (s Settings) differ(t *Terms) string {
 	differ := event.Diff(t.effective(s.All), t.Settings)
 	i := slices.IndexFunc(differ, func(d event.Difference) bool { return d.Name == engineSetting })
 	if i < 0 {
-		return fmt.Sprintf("ledger %s was written with other settings: %s; start with the ledger's settings, or begin "+
-			"an epoch of these with --rebase (docs/upgrade.md)", t.Names.Ledger, event.Describe(differ))
+		return fmt.Sprintf("ledger %s was written with other settings: %s; start with the ledger's settings, or %s", t.Names.Ledger,
+			event.Describe(differ), cmp.Or(t.Remedy, "begin an epoch of these with --rebase (docs/upgrade.md)"))
 	}
-	return fmt.Sprintf("ledger %s was written by %s, and this is %s: begin an epoch of this one with --rebase "+
-		"(docs/upgrade.md), or start the program that wrote it",
-		t.Names.Ledger, nameProgram(s.program, differ[i].A), nameProgram(t.Program, differ[i].B))
+	return fmt.Sprintf("ledger %s was written by %s, and this is %s: %s, or start the program that wrote it", t.Names.Ledger,
+		nameProgram(s.program, differ[i].A), nameProgram(t.Program, differ[i].B),
+		cmp.Or(t.Remedy, "begin an epoch of this one with --rebase (docs/upgrade.md)"))
 }
 
 // engineSetting is the name of the setting that holds the engine's version.
