@@ -71,7 +71,8 @@ func newWorld(seed uint64, sparse bool) *world {
 	if sparse {
 		density = 0.01
 	}
-	w := &world{rng: rand.New(rand.NewPCG(seed, 9)), g: &graph{}, sparse: sparse, spec: pool.Default(pool.Traits{Density: density, Features: 1000}).WithKinds()}
+	spec := pool.Default(pool.Traits{Density: density, Features: 1000}).WithKinds()
+	w := &world{rng: rand.New(rand.NewPCG(seed, 9)), g: &graph{}, sparse: sparse, spec: spec}
 	w.s = w.fresh()
 	return w
 }
@@ -642,7 +643,8 @@ func TestMillionNeighbours(t *testing.T) {
 	const n, x = 1_000_000, 0.1
 	for _, density := range []float64{0.01, 1} {
 		g := &star{hub: []int32{0}}
-		s := neighbourhood.New(g, pool.Default(pool.Traits{Density: density, Features: 1000}), pool.Shape{Classes: classes, Features: 2, Embedding: 2}, nil)
+		spec := pool.Default(pool.Traits{Density: density, Features: 1000})
+		s := neighbourhood.New(g, spec, pool.Shape{Classes: classes, Features: 2, Embedding: 2}, nil)
 		s.SetFeatures(0, gnn.Vector{Dense: []float32{1, 0}})
 		var rows pool.Rows
 		for range 2 {

@@ -153,8 +153,8 @@ func TestSharing(t *testing.T) {
 // follows returns how many cells the member stands by for.
 func (m *sharer) follows() int { return len(m.owned) - len(m.owns()) }
 
-// TestSharingWithoutStandbys: where no member wants standbys, a cell has one only while it is about to move, in any election until then. One
-// that goes leaves its cells to the others. A member that wants standbys is enough for all cells to have one.
+// TestSharingWithoutStandbys: where no member wants standbys, a cell has one only while it is about to move, in any election until then.
+// One that goes leaves its cells to the others. A member that wants standbys is enough for all cells to have one.
 func TestSharingWithoutStandbys(t *testing.T) {
 	a, b := &sharer{id: "a", noStandbys: true}, &sharer{id: "b", noStandbys: true, slow: true}
 	check := func(what string, owns, follows int) {

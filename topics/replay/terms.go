@@ -141,7 +141,8 @@ func (s *stretch) Compare(ctx context.Context, r *ledger.Record) (*mismatch, err
 		return nil, nil
 	case !t.Has(serves) && s.settings.Own:
 		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: %s", name, serves, t.Model,
-			cmp.Or(t.Remedy, "start the other model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)"))}, nil
+			cmp.Or(t.Remedy, "start the other model with --shadow beside the first, or begin an epoch of it with --rebase "+
+				"(docs/upgrade.md)"))}, nil
 	}
 	return &mismatch{strings.Join(changes, ", "), s.settings.differ(t)}, nil
 }

@@ -128,7 +128,10 @@ func PrintSchema(out io.Writer, s *attributes.Schema, table []attributes.Column)
 func examples(c *attributes.Column, width int) (list string) {
 	known := make(map[string]bool)
 	for _, text := range c.Texts {
-		if text = strings.Join(strings.Fields(text), " "); len(known) == 3 || spelling.IsGap(text) {
+		if len(known) == 3 {
+			break
+		}
+		if text = strings.Join(strings.Fields(text), " "); spelling.IsGap(text) {
 			continue
 		}
 		if runes := []rune(text); len(runes) > 16 {

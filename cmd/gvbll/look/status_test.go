@@ -202,7 +202,8 @@ func TestRoughly(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 340 * time.Millisecond: "300ms", 70 * time.Second: "1m10s", 72 * time.Second: "1m12s", 60 * time.Second: "1m", 754 * time.Second: "13m",
 		time.Hour: "1h", 70 * time.Minute: "1h10m", 95 * time.Minute: "1h35m", 26*time.Hour + time.Second: "26h",
-		48*time.Hour - time.Second: "48h", 1440 * time.Hour: "60d", 1439*time.Hour + 59*time.Minute: "60d", 60 * time.Hour: "2.5d", 4000*24*time.Hour + time.Hour: "4000d",
+		48*time.Hour - time.Second: "48h", 1440 * time.Hour: "60d", 1439*time.Hour + 59*time.Minute: "60d",
+		60 * time.Hour: "2.5d", 4000*24*time.Hour + time.Hour: "4000d",
 	} {
 		if got := roughly(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
